@@ -99,9 +99,9 @@ class Session:
             self.tell(f"{label:44} {plan:12} fails: {why[:300]}", is_right=False)
             return whole
         pairs = list(zip(whole, found, strict=True))
-        apart = max(float((a - b).abs().max() / a.abs().max()) for a, b in pairs)
-        how = "the same bits" if all(torch.equal(a, b) for a, b in pairs) else f"{apart:.1e} of the largest"
-        self.tell(f"{label:44} {plan:12} {how}", is_right=apart <= most)
+        share = apart(whole, found)
+        how = "the same bits" if all(torch.equal(a, b) for a, b in pairs) else f"{share:.1e} of the largest"
+        self.tell(f"{label:44} {plan:12} {how}", is_right=share <= most)
         return whole
 
     def refused(self, label: str, words: str, **given: Any) -> None:
@@ -110,6 +110,11 @@ class Session:
         line = " ".join(why.split())
         is_right = found is None and words.casefold() in line.casefold() and "Traceback" not in line
         self.tell(f"{label:44} {'refused: ' + line[:230] if found is None else 'RAN'}", is_right=is_right)
+
+
+def apart(whole: Any, found: Any) -> float:
+    """How far latents are apart, as a part of the largest."""
+    return max(float((a - b).abs().max() / a.abs().max()) for a, b in zip(whole, found, strict=True))
 
 
 def nodes_of(
@@ -156,8 +161,10 @@ def nodes_of(
         made[key] = ("TestCond", {"seed": number, "tokens": 9, "width": WIDTHS[kind]})
     sized = {"width": size[0], "height": size[1], "batch_size": 1}
     made["empty"] = ("EmptySD3LatentImage", sized)
-    if kind in ("wan", "h3"):
+    if kind == "wan":
         made["empty"] = ("EmptyHunyuanLatentVideo", {**sized, "length": 9})
+    if kind == "h3":
+        made["empty"] = ("EmptyMiniMaxH3LatentAV", {"width": 160, "height": 96, "length": 22})
     how = {"seed": seed, "steps": steps, "cfg": cfg, "sampler_name": sampler, "scheduler": "simple", "denoise": 1.0}
     wires = {"model": last, "positive": ["positive", 0], "negative": ["negative", 0], "latent_image": ["empty", 0]}
     made["sample"] = ("KSampler", how | wires)
@@ -194,13 +201,11 @@ def lora(session: Session) -> None:
         ("TestDoubled", {}),
         ("ModelComputeDtype", {"dtype": "fp32"}),
     ):
-        session.compare(f"{type} before", "ulysses=2", before={"other": (type, inputs)})
-        session.compare(f"{type} behind", "ulysses=2", before={"other": (type, inputs)}, after=None)
+        whole = session.compare(f"{type} before", "ulysses=2", before={"other": (type, inputs)})
+        session.compare(f"{type} behind", "ulysses=2", whole=whole, after={"other": (type, inputs)})
 
 
 def interrupts(session: Session) -> None:
-    import torch
-
     right, why = session.sampled(seed=99)
     assert right is not None, why
     first, why = session.sampled(plan="ulysses=2", seed=99)
@@ -217,7 +222,7 @@ def interrupts(session: Session) -> None:
         # another seed each time, so that nothing of it is in ComfyUI's cache
         whole, _ = session.sampled(seed=turn)
         again, why = session.sampled(plan="ulysses=2", seed=turn)
-        is_right = is_interrupted and again is not None and all(map(torch.equal, whole, again))
+        is_right = is_interrupted and again is not None and apart(whole, again) <= EXACT
         num_right += is_right
         if not is_right:
             session.tell(f"interrupt {turn}: {found['status']['messages'][-1][0]}, next {why[:200]}", is_right=False)
@@ -264,16 +269,15 @@ def ranks(session: Session) -> None:
     session.sampled(plan="ulysses=2", seed=6)
     os.kill(session.ranks()[-1], signal.SIGKILL)
     found, why = session.sampled(plan="ulysses=2", seed=7, steps=60)
-    is_right = found is not None and all(map(torch.equal, whole, found))
-    session.tell(f"{'a rank killed between two prompts':44} {why[:200] or 'the same bits'}", is_right=is_right)
+    is_right = found is not None and apart(whole, found) <= EXACT
+    session.tell(f"{'a rank killed between two prompts':44} {why[:200] or 'the next is right'}", is_right=is_right)
     number = session.queue(nodes_of("killed", plan="ulysses=2", seed=8, steps=60))
     time.sleep(1.0)
     os.kill(session.ranks()[-1], signal.SIGKILL)
     found = session.ended(number)
     again, _ = session.sampled(seed=8, steps=60)
-    is_right = found["status"]["status_str"] == "success" and all(
-        map(torch.equal, again, torch.load(session.host.base / "output" / "killed.pt", weights_only=True))
-    )
+    file = session.host.base / "output" / "killed.pt"
+    is_right = file.exists() and apart(again, torch.load(file, weights_only=True)) <= EXACT
     session.tell(f"{'a rank killed within a prompt':44} {found['status']['status_str']}", is_right=is_right)
     pids = session.ranks()
     session.host.ask("/free", {"unload_models": True, "free_memory": True})

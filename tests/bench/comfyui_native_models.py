@@ -61,7 +61,7 @@ def h3() -> Any:
     from comfy.ldm.minimax.model import MiniMaxH3Model
 
     given = {"hidden_size": 128, "num_layers": 3, "token_refiner_num_layers": 1, "num_attention_heads": 4}
-    given |= {"attention_head_dim": 32, "ffn_hidden_size": 192, "latents_dim": 64, "audio_latents_dim": 64}
+    given |= {"attention_head_dim": 32, "ffn_hidden_size": 192, "latents_dim": 24, "audio_latents_dim": 32}
     given |= {"text_dim": 80, "timestep_input_dim": 32, "time_embed_hidden_size": 48, "time_embed_dim": 24}
     return MiniMaxH3Model(rope_inv_freq_len=16, **given, **ON_CPU)
 
@@ -92,7 +92,7 @@ def lora(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 MODELS = {"flux": flux, "qwen": qwen, "wan": wan, "z_image": z_image, "h3": h3}
 for name in names:
-    std = 0.01 if name == "z_image" else 0.03
+    std = {"z_image": 0.01, "qwen": 0.01}.get(name, 0.03)  # about 1 / sqrt(width): wider ones would overflow
     model = filled(MODELS[name](), std)
     weights = {key: each.detach().contiguous().clone() for key, each in model.state_dict().items()}
     save_file(weights, folder / "diffusion_models" / f"tiny_{name}.safetensors")

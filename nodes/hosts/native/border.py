@@ -28,6 +28,7 @@ from ..comfy_process import ComfyProgress
 from . import patches
 from .on_rank import KEEP, KEPT, LACKING
 from .recipe import host_settings
+from .shell import KEY
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from ....parallel.pool.pool import Pool
 
 logger = logging.getLogger("latentloom")
-KEY = "latentloom"  # under which our callbacks and wrappers hang at a patcher
 ON_RANK = ".nodes.hosts.native.on_rank"
 # Options of a call that only this process reads: other nodes' wrappers, and marks of the sampler.
 OF_THE_HOST = ("wrappers", "callbacks", "to_load_options", "prefetch_dynamic_vbars", "uuids", "patches")
@@ -87,6 +87,12 @@ class Border:
     _patcher: Any = None  # the clone that is sampled
     _told: str = ""  # a name of what it carries
     _ready: tuple[Any, ...] = ()  # to which ranks that was told
+
+    @property
+    def is_held(self) -> bool:
+        """Whether ranks hold the model now, as far as they were told."""
+        pool = POOLS.open.get((self.place.devices, self.place.replicas))
+        return pool is not None and bool(self._ready) and _state(pool, self._ready[0]) == self._ready
 
     def attach(self, patcher: Any) -> None:
         """Hang the border at a patcher; one that hung there is replaced."""
@@ -217,7 +223,7 @@ def _unfit(patcher: Any) -> str:
 
 def _state(pool: Pool, told: str) -> tuple[Any, ...]:
     """Equal as long as these ranks hold what they were told."""
-    return (told, id(pool), *(rank.pid for rank in pool.states()))
+    return (told, *(rank.pid for rank in pool.states()))
 
 
 def named(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

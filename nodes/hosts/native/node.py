@@ -51,6 +51,7 @@ def spread(patcher: Any, devices: str, plan: str, *, allow_whole: bool = False) 
     from .border import Border
     from .plans import plan_of
     from .recipe import recipe_of
+    from .shell import bytes_of, shell_of
 
     try:
         check_platform()
@@ -64,7 +65,12 @@ def spread(patcher: Any, devices: str, plan: str, *, allow_whole: bool = False) 
             raise
         logger.warning("Spread Model: this model runs whole on the host: %s", error)
         return patcher.clone()
-    found = patcher.clone()
+    size, device = bytes_of(patcher.model.diffusion_model), str(patcher.load_device)
+
+    def wanted() -> int:
+        return size if device in place.devices and not border.is_held else 0
+
+    found = shell_of(patcher, wanted, has_weights=allow_whole)
     border.attach(found)
     return found
 

@@ -89,12 +89,6 @@ def forward(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
     return {"out": [x.contiguous() for x in out] if isinstance(out, list | tuple) else out.contiguous()}
 
 
-def forget(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
-    """Let go of all models."""
-    _make_room(0)
-    return {}
-
-
 def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
     """The model that is asked for, sharded, on its device."""
     from ....parallel.mesh import is_current
