@@ -28,7 +28,7 @@ from ..comfy_process import ComfyProgress
 from . import patches
 from .on_rank import KEEP, KEPT, LACKING
 from .recipe import host_settings
-from .shell import KEY
+from .shell import count_ranks
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ....parallel.pool.pool import Pool
 
 logger = logging.getLogger("latentloom")
+KEY = "latentloom"  # under which our callbacks and wrappers hang at a patcher
 ON_RANK = ".nodes.hosts.native.on_rank"
 # Options of a call that only this process reads: other nodes' wrappers, and marks of the sampler.
 OF_THE_HOST = ("wrappers", "callbacks", "to_load_options", "prefetch_dynamic_vbars", "uuids", "patches")
@@ -112,6 +113,7 @@ class Border:
         if problem:
             self._whole_or_refuse(problem)
             return
+        count_ranks()
         self._patcher = patcher
         told = [str(patcher.patches_uuid), str(self.plan), str(patcher.object_patches.get(patches.COMPUTE))]
         self._told = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]

@@ -70,7 +70,7 @@ def spread(patcher: Any, devices: str, plan: str, *, allow_whole: bool = False) 
     def wanted() -> int:
         return size if device in place.devices and not border.is_held else 0
 
-    found = shell_of(patcher, wanted, has_weights=allow_whole)
+    found = patcher.clone() if allow_whole else shell_of(patcher, wanted)
     border.attach(found)
     return found
 

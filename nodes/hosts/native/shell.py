@@ -1,8 +1,8 @@
 """A shell: what ComfyUI holds of a model that ranks hold. A patcher as any other, for LoRAs, samplers and settings,
 whose weights are without memory, so that nothing of them comes onto the host's own device.
 
-ComfyUI loads and unloads it as it does all its models: loading does nothing, and unloading it (`POST /free`, its menu,
-a lack of memory) lets go of what ranks hold. No function of ComfyUI is replaced.
+All pools together are one more loaded model for ComfyUI (`count_ranks`): unloading it (`POST /free`, its menu, a lack
+of memory) ends those that have no work. No function of ComfyUI is replaced.
 """
 
 from __future__ import annotations
@@ -17,32 +17,33 @@ from ....pipelines.pools import POOLS
 if TYPE_CHECKING:
     from torch import nn
 
-KEY = "latentloom"  # under which our callbacks and wrappers hang at a patcher
 ASKED_BY_HOST = "preprocess_text_embeds"  # a method by which some classes have the host compute with their weights
 
 
-def shell_of(patcher: Any, wanted: Callable[[], int], *, has_weights: bool = False) -> Any:
-    """A clone whose model has no weights; a plain clone where whole runs or the host itself compute with them.
+def shell_of(patcher: Any, wanted: Callable[[], int]) -> Any:
+    """A clone whose model has no weights; a plain clone where the host itself computes with some of them.
 
     `wanted` tells how many bytes ranks still want on the host's own device, which ComfyUI makes room for.
     """
-    from comfy.patcher_extension import CallbacksMP
-
-    if has_weights or hasattr(patcher.model.diffusion_model, ASKED_BY_HOST):
-        found = patcher.clone()
-    else:
-        model = copy.copy(patcher.model)
-        vars(model)["_modules"] = dict(patcher.model._modules)
-        model.diffusion_model = weightless(patcher.model.diffusion_model)
-        model.current_patcher, model.current_weight_patches_uuid = None, None
-        model.model_loaded_weight_memory, model.model_lowvram, model.lowvram_patch_counter = 0, False, 0
-        vars(model).update(dynamic_vbars={}, dynamic_pins={}, dynamic_patchers=set())  # of dynamic VRAM: its own
-        found = patcher.clone(model_override=(model, ({}, {}, {}, set())))
-        found.__class__ = _shell_class()
-        found.wanted = wanted
-    found.remove_callbacks_with_key(CallbacksMP.ON_DETACH, KEY)
-    found.add_callback_with_key(CallbacksMP.ON_DETACH, KEY, _let_go)
+    if hasattr(patcher.model.diffusion_model, ASKED_BY_HOST):
+        return patcher.clone()
+    model = copy.copy(patcher.model)
+    vars(model)["_modules"] = dict(patcher.model._modules)
+    model.diffusion_model = weightless(patcher.model.diffusion_model)
+    model.current_patcher, model.current_weight_patches_uuid = None, None
+    model.model_loaded_weight_memory, model.model_lowvram, model.lowvram_patch_counter = 0, False, 0
+    vars(model).update(dynamic_vbars={}, dynamic_pins={}, dynamic_patchers=set())  # of dynamic VRAM: its own
+    found = patcher.clone(model_override=(model, ({}, {}, {}, set())))
+    found.__class__ = _shell_class()
+    found.wanted = wanted
     return found
+
+
+def count_ranks() -> None:
+    """Have ComfyUI count the ranks among what it has loaded, from now until it unloads them."""
+    import comfy.model_management
+
+    comfy.model_management.load_models_gpu([_counted()])
 
 
 def weightless(module: nn.Module) -> nn.Module:
@@ -61,12 +62,6 @@ def weightless(module: nn.Module) -> nn.Module:
 def bytes_of(module: nn.Module) -> int:
     """What the weights of a module take where they are whole."""
     return sum(each.numel() * each.element_size() for each in module.state_dict().values())
-
-
-def _let_go(patcher: Any, is_unloaded: bool) -> None:
-    """ComfyUI unloads it; not where a clone takes its place."""
-    if is_unloaded:
-        POOLS.close_idle()
 
 
 @functools.cache
@@ -103,3 +98,23 @@ def _shell_class() -> type:
             """No weight is here."""
 
     return Shell
+
+
+@functools.cache
+def _counted() -> Any:
+    """The one loaded model that stands for all ranks."""
+    import comfy.model_management
+    import torch
+
+    class RanksOfSpreadModel(torch.nn.Module):
+        """What ComfyUI's log calls it by."""
+
+    class Ranks(_shell_class()):
+        def detach(self, unpatch_all: bool = True) -> Any:
+            POOLS.close_idle()
+            return super().detach(unpatch_all)
+
+    device = comfy.model_management.get_torch_device()
+    found = Ranks(RanksOfSpreadModel(), load_device=device, offload_device=device)
+    found.wanted = lambda: 0
+    return found
