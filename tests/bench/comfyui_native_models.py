@@ -63,7 +63,7 @@ def h3() -> Any:
     given = {"hidden_size": 128, "num_layers": 3, "token_refiner_num_layers": 1, "num_attention_heads": 4}
     given |= {"attention_head_dim": 32, "ffn_hidden_size": 192, "latents_dim": 24, "audio_latents_dim": 32}
     given |= {"text_dim": 80, "timestep_input_dim": 32, "time_embed_hidden_size": 48, "time_embed_dim": 24}
-    return MiniMaxH3Model(rope_inv_freq_len=16, **given, **ON_CPU)
+    return MiniMaxH3Model(rope_inv_freq_len=4, **given, **ON_CPU)
 
 
 def filled(model: Any, std: float) -> Any:

@@ -33,7 +33,7 @@ from latentloom.pipelines.components.store import store
 from latentloom.pipelines.values import Video
 from support.lora_files import write_pair
 
-CASES = sorted(NODE_CLASS_MAPPINGS)
+CASES = sorted(SPECS)
 
 
 @pytest.mark.parametrize("id", CASES)

@@ -1,6 +1,7 @@
 """Spread Model without ComfyUI: small fakes of its documented rules (patchers, wrappers, loaders) stand in."""
 
 import functools
+import inspect
 import json
 import sys
 import types
@@ -12,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 
+from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS, NODE_DISPLAY_NAME_MAPPINGS
 from latentloom.nodes.hosts.native import border, patches, recipe, shell
 from latentloom.nodes.hosts.native.border import Border, Sent, named, sendable
 from latentloom.nodes.hosts.native.node import SpreadModel, plan_for
@@ -421,3 +423,12 @@ def test_without_leave_a_model_without_a_plan_is_refused_and_with_it_left_whole(
         SpreadModel().run(patcher, "cpu*2")
     [found] = SpreadModel().run(patcher, "cpu*2", allow_whole=True)
     assert found.model is patcher.model and "runs whole" in caplog.text
+
+
+def test_the_node_is_registered_with_what_comfyui_asks_of_one() -> None:
+    node = NODE_CLASS_MAPPINGS["LoomSpreadModel"]
+    sockets = node.INPUT_TYPES()
+    assert node is SpreadModel and NODE_DISPLAY_NAME_MAPPINGS["LoomSpreadModel"] == "Spread Model"
+    assert list(sockets["required"]) == ["model"] and node.RETURN_TYPES == ("MODEL",)
+    assert all(options["tooltip"] for _, options in (sockets["required"] | sockets["optional"]).values())
+    assert set(inspect.signature(node.run).parameters) == {"self", *sockets["required"], *sockets["optional"]}
