@@ -26,6 +26,7 @@ from ...parallel.errors import BadWires, Closed, LoomError, PeerLost, RankFailed
 from ...parallel.group import Axis
 from ...parallel.mesh import Mesh
 from ...parallel.sharding.hooks import modules_at
+from ...parallel.sharding.split_plan import SplitPlan
 from ...parallel.together import highest
 from ..spreading.handed import are_alike
 from ..spreading.transformer import split_plan_of
@@ -73,8 +74,11 @@ class Verdict:
 Lent = Callable[[], AbstractContextManager[Parts]]
 
 
-def self_check(ask: Callable[[Parts], None], *, mesh: Mesh, sharded: Lent, whole: Lent) -> Verdict:
-    """Collective: what `ask` has the transformers do, sharded by the mesh and then whole on each rank.
+def self_check(
+    ask: Callable[[Parts], object], *, mesh: Mesh, sharded: Lent, whole: Lent, split: SplitPlan | None = None
+) -> Verdict:
+    """Collective: what `ask` has the transformers do, sharded by the mesh and then whole on each rank;
+    `split` is the plan of one whose class has none here.
 
     Errors of the check itself are a verdict, too, alike on all ranks; only what has ended the run for other reasons is
     raised.
@@ -84,19 +88,21 @@ def self_check(ask: Callable[[Parts], None], *, mesh: Mesh, sharded: Lent, whole
             parts = _all(mesh, lambda: stack.enter_context(sharded()))
             # Of GPUs also what is in fp32: convolutions round by TF32 there.
             is_low = any(x.is_cuda or _is_low(x) for x in _weights(parts))
-            _all(mesh, lambda: is_low and [check_room(part) for part in parts.values()])
+            _all(mesh, lambda: is_low and [check_room(part, split) for part in parts.values()])
             calls, own = _all(mesh, lambda: recorded(parts, ask), together=True)
             twins = [(name, inputs) for name in parts if name not in dict(calls) for _, inputs in calls]
             if mesh[Axis.CFG].size == 1:  # experts for later steps; branches of guidance are told apart by the pipeline
                 own += _all(mesh, lambda: answers(parts, twins), together=True)
                 calls += twins
-            exact = _all(mesh, lambda: answers(parts, calls, is_exact=True), together=True) if is_low else own
+            exact = (
+                _all(mesh, lambda: answers(parts, calls, is_exact=True, split=split), together=True) if is_low else own
+            )
         with ExitStack() as stack:
             parts = _all(mesh, lambda: stack.enter_context(whole()))
             weights, device = _all(mesh, lambda: _mark(parts)), next(_weights(parts)).device
-            _all(mesh, lambda: is_low and [check_room(part) for part in parts.values()])
+            _all(mesh, lambda: is_low and [check_room(part, split) for part in parts.values()])
             own_whole = _all(mesh, lambda: answers(parts, calls))
-            exact_whole = _all(mesh, lambda: answers(parts, calls, is_exact=True)) if is_low else own_whole
+            exact_whole = _all(mesh, lambda: answers(parts, calls, is_exact=True, split=split)) if is_low else own_whole
         apart, ratio = _all(mesh, lambda: _compared((own, exact), (own_whole, exact_whole)))
     except Unproven as error:
         return Verdict(state="unproven", why=str(error), is_lasting=error.is_lasting)
@@ -113,7 +119,7 @@ def self_check(ask: Callable[[Parts], None], *, mesh: Mesh, sharded: Lent, whole
     return Verdict(state="refused" if why else "same", apart=apart, ratio=ratio, why=why)
 
 
-def recorded(parts: Parts, ask: Callable[[Parts], None]) -> tuple[list[Call], Outputs]:
+def recorded(parts: Parts, ask: Callable[[Parts], object]) -> tuple[list[Call], Outputs]:
     """What the transformers are asked meanwhile, whole, in order, and what they give."""
     calls: list[Call] = []
     outputs: Outputs = []
@@ -133,7 +139,7 @@ def recorded(parts: Parts, ask: Callable[[Parts], None]) -> tuple[list[Call], Ou
     return calls, outputs
 
 
-def answers(parts: Parts, calls: Sequence[Call], *, is_exact: bool = False) -> Outputs:
+def answers(parts: Parts, calls: Sequence[Call], *, is_exact: bool = False, split: SplitPlan | None = None) -> Outputs:
     """Collective where they are sharded: what the transformers give now for the same calls."""
     found: Outputs = []
     with ExitStack() as stack:
@@ -145,7 +151,7 @@ def answers(parts: Parts, calls: Sequence[Call], *, is_exact: bool = False) -> O
             stack.callback(setattr, torch.backends.cudnn, "allow_tf32", torch.backends.cudnn.allow_tf32)
             torch.backends.cudnn.allow_tf32 = False
             for part in parts.values():
-                stack.enter_context(in_fp32(part))
+                stack.enter_context(in_fp32(part, split))
         for name, inputs in calls:
             args, kwargs = copy.deepcopy(inputs)  # models pop off lists that they are given, and keep in caches
             if is_exact:
@@ -155,10 +161,10 @@ def answers(parts: Parts, calls: Sequence[Call], *, is_exact: bool = False) -> O
 
 
 @contextlib.contextmanager
-def in_fp32(transformer: nn.Module) -> Iterator[None]:
+def in_fp32(transformer: nn.Module, given: SplitPlan | None = None) -> Iterator[None]:
     """Within it the transformer computes in fp32, and holds one block's weights at a time in it, and those outside of
     blocks. Afterwards it has the very tensors that it had."""
-    units, device = _units(transformer), next(transformer.parameters()).device
+    units, device = _units(transformer, given), next(transformer.parameters()).device
     held: dict[nn.Module, list[tuple[dict[str, Any], str, Any]]] = {}
 
     def before(unit: nn.Module, *_: Any) -> None:
@@ -180,9 +186,9 @@ def in_fp32(transformer: nn.Module) -> Iterator[None]:
         yield
 
 
-def _units(transformer: nn.Module) -> dict[nn.Module, list[nn.Module]]:
+def _units(transformer: nn.Module, given: SplitPlan | None) -> dict[nn.Module, list[nn.Module]]:
     """What is in fp32 at a time, by what is called then; the whole comes last."""
-    split, title = split_plan_of(transformer), type(transformer).__name__
+    split, title = split_plan_of(transformer, given), type(transformer).__name__
     blocks = [block for path in split.blocks for block in modules_at(transformer, path, title)]
     inside = {each for block in blocks for each in block.modules()}
     units = {each: [each] for each in inside}  # some are called outside of their blocks, too
@@ -200,9 +206,9 @@ def _raised(modules: Iterable[nn.Module], device: torch.device) -> list[tuple[di
     return old
 
 
-def check_room(transformer: nn.Module) -> None:
+def check_room(transformer: nn.Module, given: SplitPlan | None = None) -> None:
     """Raises `Unproven` where there is none for what `in_fp32` holds."""
-    units, device = reversed(_units(transformer).values()), next(transformer.parameters()).device
+    units, device = reversed(_units(transformer, given).values()), next(transformer.parameters()).device
     outside, *sizes = (sum(x.numel() for each in unit for x in each.parameters(recurse=False)) for unit in units)
     needed = 4 * (outside + max(sizes, default=0)) + SPARE_BYTES
     if device.type == "cuda":

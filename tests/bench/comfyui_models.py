@@ -5,6 +5,7 @@ a batch of two. `CASES`: name -> () -> (model, arguments). `set_up` makes ComfyU
 server, on the CPU. Nothing of ComfyUI is copied.
 """
 
+import importlib
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -159,7 +160,7 @@ def wan(*, kind: str = "t2v", heads: int = 4, times: tuple[float, ...] = (700.0,
         call["clip_fea"] = noise(1, 5, 1280)
     if more == "reference":
         config["in_dim_ref_conv"] = 16
-        call["reference_latent"] = noise(1, 16, 10, 14)
+        call |= {"x": noise(1, 16, 3, 10, 14), "reference_latent": noise(1, 16, 10, 14)}
     if more == "context":
         call["context_latents"] = [noise(1, 16, 1, 7, 9)]
     return made_of(WanModel, **config), call
@@ -272,6 +273,82 @@ CASES: dict[str, Callable[[], Made]] = {
     "minimax h3, mask": partial(minimax_h3, has_mask=True),
     "ernie image": ernie_image,
     "ltxv": ltxv,
+}
+
+
+def wide(home: str, name: str, call: dict[str, Any], **config: Any) -> Made:
+    """At its real width in bf16, two blocks of it; what its weights are does not matter to a check."""
+    import comfy.ops
+
+    kind = getattr(importlib.import_module(f"comfy.ldm.{home}.model"), name)
+    model = kind(**config, dtype=torch.bfloat16, device="cpu", operations=comfy.ops.disable_weight_init)
+    for each in [*model.parameters(), *model.buffers()]:
+        nn.init.constant_(each, 0.01 if each.ndim > 1 else 1.0)
+    return model.eval().requires_grad_(False), call
+
+
+FLUX_WIDE: dict[str, Any] = {
+    **{"in_channels": 16, "out_channels": 16, "vec_in_dim": 768, "context_in_dim": 4096, "hidden_size": 3072},
+    **{"mlp_ratio": 4.0, "num_heads": 24, "depth": 1, "depth_single_blocks": 1, "axes_dim": [16, 56, 56]},
+    **{"theta": 10000, "patch_size": 2, "qkv_bias": True, "guidance_embed": True, "txt_ids_dims": []},
+}
+FLUX_2_WIDE = FLUX_WIDE | {
+    **{"in_channels": 128, "out_channels": 128, "vec_in_dim": None, "context_in_dim": 15360, "hidden_size": 6144},
+    **{
+        "patch_size": 1,
+        "mlp_ratio": 3.0,
+        "num_heads": 48,
+        "axes_dim": [32, 32, 32, 32],
+        "theta": 2000,
+        "qkv_bias": False,
+    },
+    **{"global_modulation": True, "mlp_silu_act": True, "ops_bias": False, "txt_ids_dims": [3]},
+}
+QWEN_WIDE = {"num_layers": 2, "in_channels": 64, "out_channels": 16}
+WAN_WIDE = {
+    **{"model_type": "t2v", "patch_size": (1, 2, 2), "in_dim": 16, "dim": 5120, "ffn_dim": 13824, "freq_dim": 256},
+    **{"text_dim": 4096, "out_dim": 16, "num_heads": 40, "num_layers": 2},
+}
+TIME, GUIDANCE = torch.tensor([0.7]), torch.tensor([3.5])
+# Of pictures of 1024 x 1024, and a video of 81 frames of 832 x 480.
+WIDE: dict[str, Callable[[], Made]] = {
+    "flux": lambda: wide(
+        *("flux", "Flux"),
+        {
+            **{"x": noise(1, 16, 128, 128), "timestep": TIME, "context": noise(1, 512, 4096)},
+            **{"y": noise(1, 768), "guidance": GUIDANCE, "control": residuals(1, 4096, 3072)},
+        },
+        **FLUX_WIDE,
+    ),
+    "flux 2": lambda: wide(
+        *("flux", "Flux"),
+        {
+            **{"x": noise(1, 128, 64, 64), "timestep": TIME, "context": noise(1, 512, 15360), "guidance": GUIDANCE},
+            **{"ref_latents": [noise(1, 128, 64, 48)], "ref_latents_method": AT_ZERO},
+        },
+        **FLUX_2_WIDE,
+    ),
+    "qwen image": lambda: wide(
+        *("qwen_image", "QwenImageTransformer2DModel"),
+        {
+            **{"x": noise(1, 16, 1, 128, 128), "timestep": TIME, "context": noise(1, 300, 3584)},
+            **{"attention_mask": torch.tensor([[1] * 280 + [0] * 20])},
+        },
+        **QWEN_WIDE,
+    ),
+    "minimax h3": lambda: wide(
+        *("minimax", "MiniMaxH3Model"),
+        {
+            **{"x": [noise(1, 24, 21, 60, 104), noise(1, 32, 2, 80)], "timestep": torch.tensor([700.0])},
+            **{"context": noise(1, 400, 5120)},
+        },
+        num_layers=2,
+    ),
+    "wan 14B": lambda: wide(
+        *("wan", "WanModel"),
+        {"x": noise(1, 16, 21, 60, 104), "timestep": TIME, "context": noise(1, 512, 4096)},
+        **WAN_WIDE,
+    ),
 }
 
 

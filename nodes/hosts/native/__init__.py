@@ -1,7 +1,7 @@
 """ComfyUI's own models on all devices: Spread Model, MODEL in and MODEL out. ComfyUI and torch are imported when used.
 
 border: The border: where ComfyUI's samplers ask for a MODEL's diffusion model, and ranks answer in its place.
-checked: Whether a plan gives a class what one device gives, asked in ranks at the first use of both.
+checked: Whether a plan gives a class of ComfyUI what one device gives, asked in ranks at the first use of both.
 node: Spread Model: a MODEL of ComfyUI's own loaders, for any of its samplers, computed by ranks on all devices.
 on_rank: What a rank does for a MODEL that is spread: it loads by the recipe, is sharded, carries patches, answers.
 patches: What a sampled clone of a MODEL carries beside its file: LoRA weights and core's own settings, as plain data.

@@ -180,7 +180,7 @@ class Border:
 
     def _asked(self, call: Callable[..., dict[str, Any]]) -> dict[str, Any]:
         """The ranks' answer; they are told what they do not hold."""
-        progress, num_ranks = ComfyProgress(), self.plan.num_ranks
+        progress, num_ranks = Telling(), self.plan.num_ranks
         with POOLS.at(self.place, lambda: [ON_RANK]) as pool:
             try:
                 for is_again in (False, True):
@@ -205,6 +205,14 @@ class Border:
         if not self.is_whole:
             logger.warning("Spread Model: this model runs whole on the host: %s", problem)
         self.is_whole = True
+
+
+class Telling(ComfyProgress):
+    """What ranks are busy with before their first answer, in ComfyUI's log."""
+
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
+        logger.info("Spread Model: %s", text)
+        super().phase(text, is_loading=is_loading)
 
 
 def _lost(what: str) -> str:

@@ -37,6 +37,8 @@ class Held:
     clone: Any = None  # with the patches
     handle: ShardedModule | None = None
     kept: dict[int, torch.Tensor] = field(default_factory=dict)
+    patches: tuple[str, ...] = ()  # the kinds of those that the clone carries
+    checked: set[str] = field(default_factory=set)  # kinds of inputs for which its plan was checked
 
 
 HELD: dict[str, Held] = {}  # by recipe; the one used last at the end
@@ -85,6 +87,7 @@ def forward(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
         options = Options(_here(request["options"], held, device))
         options.left_out = frozenset(request["left_out"])
         arguments = _here(request["arguments"], held, device)
+        _check(held, arguments, options, progress, seat)
         out = held.handle.module(**arguments, transformer_options=options)
     return {"out": [x.contiguous() for x in out] if isinstance(out, list | tuple) else out.contiguous()}
 
@@ -130,6 +133,7 @@ def _carry(held: Held, carried: Mapping[str, Any], told: str) -> None:
 
     _take_apart(held)
     held.clone, held.told = apply(held.base, carried), told
+    held.patches = tuple(sorted({row["kind"] or "diff" for row in carried["weights"]}))
 
 
 def _shard(held: Held, request: Mapping[str, Any], progress: Progress) -> None:
@@ -143,6 +147,21 @@ def _shard(held: Held, request: Mapping[str, Any], progress: Progress) -> None:
     if request["entry"] != "forward":  # what wrappers of other nodes stand around: they are in the host
         vars(module)["forward"] = getattr(module, request["entry"])
     held.handle = shard(module, plan_of(module), mesh_for(ParallelPlan.parse(request["plan"])))
+    held.checked.clear()
+
+
+def _check(held: Held, arguments: Mapping[str, Any], options: Options, progress: Progress, seat: Seat) -> None:
+    """Collective: whether the plan gives this class what one device gives, at the first use with inputs of these kinds."""
+    from .checked import check_first_use, kind_of
+    from .plans import plan_of
+
+    if (kinds := json.dumps(kind_of(arguments), sort_keys=True)) in held.checked:
+        return
+    assert held.handle is not None
+    module, given = held.handle.module, {**arguments, "transformer_options": options}
+    how: dict[str, Any] = {"split": plan_of(module), "mesh": held.handle.mesh, "device": seat.device}
+    check_first_use(module, given, progress=progress, patches=held.patches, **how)
+    held.checked.add(kinds)
 
 
 def _take_apart(held: Held) -> None:
