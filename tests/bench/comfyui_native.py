@@ -317,7 +317,7 @@ def main(parts: list[str]) -> int:
         for name in parts or PARTS:
             print(name, flush=True)
             PARTS[name](session)
-        if session.failed and (copy := os.environ.get("COMFYUI_LOG")):
+        if copy := os.environ.get("COMFYUI_LOG"):
             shutil.copy(host.log, copy)
     print(f"{session.num_checked} checks, {len(session.failed)} failed")
     return 1 if session.failed else 0

@@ -319,6 +319,40 @@ def test_a_run_that_did_not_reach_the_ranks_says_so(at: Asked) -> None:
     assert at.sample(lambda: "latents") == "latents"
 
 
+class Plain(Model):
+    """A class that asks no wrapper."""
+
+    def forward(self, x: torch.Tensor, timesteps: torch.Tensor, context: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        return x + 1
+
+
+def test_a_class_that_asks_no_wrapper_is_answered_by_its_shell_s_forward(
+    at: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = types.SimpleNamespace(ON_PRE_RUN="p", OUTER_SAMPLE="o", DIFFUSION_MODEL="d", WrapperExecutor=Executor)
+    kinds.CallbacksMP = kinds.WrappersMP = kinds
+    monkeypatch.setitem(sys.modules, "comfy.patcher_extension", kinds)
+    model = Plain()
+    patcher: Any = Patcher(types.SimpleNamespace(diffusion_model=model))
+    for name in ("remove_wrappers_with_key", "remove_callbacks_with_key", "add_callback_with_key"):
+        setattr(patcher, name, lambda *_: None)
+    patcher.add_wrapper_with_key = lambda *_: None
+    at.attach(patcher)
+    assert "asks no wrapper" in at.refusal and "forward" not in vars(model)
+    monkeypatch.setattr(border, "is_shell", lambda _: True)
+    at.attach(patcher)
+    found = model(torch.ones(2), torch.ones(1), context=torch.ones(1), transformer_options={"wrappers": {}})
+    assert torch.equal(found, torch.full((2,), 3.0)) and at.requests[0]["entry"] == "forward" and at.num_asked == 1
+
+
+def test_a_shell_that_is_asked_in_another_way_says_so_in_a_sentence(at: Asked) -> None:
+    def lacking_weights() -> None:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+
+    with pytest.raises(ValueError, match="none of this run's steps reached the ranks"):
+        at.sample(lacking_weights)
+
+
 def test_where_whole_runs_are_allowed_the_host_does_it_and_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -28,7 +28,7 @@ from ..comfy_process import ComfyProgress
 from . import patches
 from .on_rank import KEEP, KEPT, LACKING
 from .recipe import host_settings
-from .shell import count_ranks
+from .shell import count_ranks, is_shell
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -88,6 +88,7 @@ class Border:
     _patcher: Any = None  # the clone that is sampled
     _told: str = ""  # a name of what it carries
     _ready: tuple[Any, ...] = ()  # to which ranks that was told
+    _forward: Any = None  # ours, of a shell whose class asks no wrapper
 
     @property
     def is_held(self) -> bool:
@@ -105,6 +106,15 @@ class Border:
         patcher.add_callback_with_key(CallbacksMP.ON_PRE_RUN, KEY, self.before)
         patcher.add_wrapper_with_key(WrappersMP.OUTER_SAMPLE, KEY, self.sample)
         patcher.add_wrapper_with_key(WrappersMP.DIFFUSION_MODEL, KEY, self.forward)
+        module = patcher.model.diffusion_model
+        if "DIFFUSION_MODEL" in type(module).forward.__code__.co_names:
+            return
+        if not is_shell(patcher):
+            self.refusal = worded("{} asks no wrapper, and so cannot be asked of ranks here", type(module).__name__)
+            return
+        # A class that asks no wrapper: the shell is ours alone, and its forward is the border.
+        self._forward = functools.partial(self._answer, module.forward, module)
+        vars(module)["forward"] = self._forward
 
     def before(self, patcher: Any) -> None:
         """The clone that is sampled is known: nodes behind ours may have patched it. Raises `ValueError`."""
@@ -120,13 +130,17 @@ class Border:
 
     def sample(self, executor: Any, *args: Any, **kwargs: Any) -> Any:
         """Around the sampler: a run whose forward did not reach the ranks says so."""
+        told = f"none of this run's steps reached the ranks: another node asks the model in a way of its own; {INSTEAD}"
         try:
             found = executor(*args, **kwargs)
+        except RuntimeError as error:
+            if self.num_asked or "meta" not in str(error):
+                raise
+            raise ValueError(told) from error  # of the shell's weights, which have no memory
         finally:
             self._patcher = None  # which holds this border in turn, and is a clone that ends with its prompt
         if not self.num_asked and not self.is_whole:
-            told = "none of this run's steps reached the ranks: another node asks the model in a way of its own"
-            self._whole_or_refuse(f"{told}; {INSTEAD}")
+            self._whole_or_refuse(told)
         return found
 
     def forward(self, executor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -147,7 +161,7 @@ class Border:
         problem = next(map(_lost, patches.lacking_in(options)), "")
         if getattr(type(module), entry, None) is not getattr(original, "__func__", None):
             problem = _lost(f"another forward of {type(module).__name__}")
-        if problem := problem or _lost_or_none(patches.tampered(module)):
+        if problem := problem or _lost_or_none(patches.tampered(module, ours=self._forward)):
             self._whole_or_refuse(problem)
             return original(*args, **kwargs)
         self.num_asked += 1

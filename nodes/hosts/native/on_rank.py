@@ -151,7 +151,7 @@ def _shard(held: Held, request: Mapping[str, Any], progress: Progress) -> None:
 
 
 def _check(held: Held, arguments: Mapping[str, Any], options: Options, progress: Progress, seat: Seat) -> None:
-    """Collective: whether the plan gives this class what one device gives, at the first use with inputs of these kinds."""
+    """Collective: whether the plan gives this class what one device gives, at the first use with such inputs."""
     from .checked import check_first_use, kind_of
     from .plans import plan_of
 

@@ -60,14 +60,17 @@ def lacking_in(options: Mapping[str, Any]) -> Iterator[str]:
         yield f"the attention of {NODES['optimized_attention_override']}"
 
 
-def tampered(module: nn.Module) -> str:
-    """What another node has done to the modules themselves, which ranks have from the file; "" for nothing."""
+def tampered(module: nn.Module, *, ours: Any = None) -> str:
+    """What another node has done to the modules themselves, which ranks have from the file; "" for nothing. `ours` is
+    a forward of this package."""
     for path, each in module.named_modules():
         own = vars(each)
         found = (
             (name, own[name]) for name in ("forward", "_forward") if name in own
         )  # core puts a class's own back so
-        is_other = any(getattr(one, "__func__", one) is not getattr(type(each), key) for key, one in found)
+        is_other = any(
+            getattr(one, "__func__", one) is not getattr(type(each), key) for key, one in found if one is not ours
+        )
         if is_other or own["_forward_hooks"] or own["_forward_pre_hooks"]:
             return f"a hook or another forward at {path or type(module).__name__}"
     return ""

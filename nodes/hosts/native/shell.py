@@ -39,6 +39,11 @@ def shell_of(patcher: Any, wanted: Callable[[], int]) -> Any:
     return found
 
 
+def is_shell(patcher: Any) -> bool:
+    """Whether its model is one that `shell_of` made, without weights, and nobody else's."""
+    return isinstance(patcher, _shell_class())
+
+
 def count_ranks() -> None:
     """Have ComfyUI count the ranks among what it has loaded, from now until it unloads them."""
     import comfy.model_management
@@ -56,7 +61,12 @@ def weightless(module: nn.Module) -> nn.Module:
         memo[id(each)] = torch.nn.Parameter(empty, requires_grad=False)
     for each in module.buffers():
         memo[id(each)] = torch.empty(each.shape, dtype=each.dtype, device="meta")
-    return copy.deepcopy(module, memo)
+    ours = vars(module).pop("forward", None)  # a border of a Spread Model before this one
+    try:
+        return copy.deepcopy(module, memo)
+    finally:
+        if ours is not None:
+            vars(module)["forward"] = ours
 
 
 def bytes_of(module: nn.Module) -> int:
