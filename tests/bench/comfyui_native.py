@@ -2,7 +2,7 @@
 
 COMFYUI_DIR=DIR COMFYUI_PYTHON=PYTHON python tests/bench/comfyui_native.py [PART...]
 
-DIR and PYTHON are as in `comfyui_session.py`; the parts are models, lora, interrupts, traps and ranks, without one all.
+DIR and PYTHON are as in `comfyui_session.py`; the parts are the names of PARTS, without one all.
 Weights are random and made here. Each line of a table compares the latents that a stock KSampler gives on `cpu*2`
 behind Spread Model with those without it: the same bits, or how far they are apart as a part of the largest. Exits 1
 where anything is not as it must be, and 0 with a word where ComfyUI is not here. COMFYUI_MODELS=flux,h3 chooses
@@ -131,6 +131,7 @@ def nodes_of(
     before: More | None = None,
     after: More | None = None,
     whole: bool = False,
+    words: str = "",
     size: tuple[int, int] = (136, 104),
 ) -> dict[str, Any]:
     """A stock graph: a loader, LoRAs and other nodes before and behind Spread Model, and a KSampler."""
@@ -165,8 +166,18 @@ def nodes_of(
         made["empty"] = ("EmptyHunyuanLatentVideo", {**sized, "length": 9})
     if kind == "h3":
         made["empty"] = ("EmptyMiniMaxH3LatentAV", {"width": 160, "height": 96, "length": 22})
+    first = ["positive", 0]
+    if words == "area":
+        area = {"conditioning": first, "width": 64, "height": 64, "x": 32, "y": 16, "strength": 0.8}
+        made["area"] = ("ConditioningSetArea", area)
+        made["both"] = ("ConditioningCombine", {"conditioning_1": ["negative", 0], "conditioning_2": ["area", 0]})
+        first = ["both", 0]
+    if words == "reference":
+        made["picture"] = ("EmptySD3LatentImage", {"width": 80, "height": 48, "batch_size": 1})
+        made["reference"] = ("ReferenceLatent", {"conditioning": first, "latent": ["picture", 0]})
+        first = ["reference", 0]
     how = {"seed": seed, "steps": steps, "cfg": cfg, "sampler_name": sampler, "scheduler": "simple", "denoise": 1.0}
-    wires = {"model": last, "positive": ["positive", 0], "negative": ["negative", 0], "latent_image": ["empty", 0]}
+    wires = {"model": last, "positive": first, "negative": ["negative", 0], "latent_image": ["empty", 0]}
     made["sample"] = ("KSampler", how | wires)
     made["show"] = ("TestShow", {"latent": ["sample", 0], "name": name})
     return made
@@ -203,6 +214,24 @@ def lora(session: Session) -> None:
     ):
         whole = session.compare(f"{type} before", "ulysses=2", before={"other": (type, inputs)})
         session.compare(f"{type} behind", "ulysses=2", whole=whole, after={"other": (type, inputs)})
+
+
+def conditioning(session: Session) -> None:
+    session.compare("conditioning for an area", "ulysses=2", words="area")
+    session.compare("a reference picture", "ulysses=2", words="reference")
+    session.compare("a reference picture, cfg 1", "ring=2", most=ROUNDED, words="reference", cfg=1.0)
+
+
+def overhead(session: Session) -> None:
+    """How long a step of 64 x 64 takes whole and on the ranks: told, not judged."""
+    for plan in ("", "ulysses=2"):
+        session.sampled(plan=plan, size=(64, 64), cfg=1.0, steps=2, seed=500)
+        seconds = []
+        for steps in (10, 210):
+            began = time.perf_counter()
+            session.sampled(plan=plan, size=(64, 64), cfg=1.0, steps=steps, seed=501)
+            seconds.append(time.perf_counter() - began)
+        print(f"  {plan or 'whole':12} {1000 * (seconds[1] - seconds[0]) / 200:.1f} ms a step", flush=True)
 
 
 def interrupts(session: Session) -> None:
@@ -289,7 +318,15 @@ def ranks(session: Session) -> None:
     session.compare("the next prompt", "ulysses=2", seed=9)
 
 
-PARTS = {"models": models, "lora": lora, "interrupts": interrupts, "traps": traps, "ranks": ranks}
+PARTS = {
+    "models": models,
+    "lora": lora,
+    "conditioning": conditioning,
+    "interrupts": interrupts,
+    "traps": traps,
+    "ranks": ranks,
+    "overhead": overhead,
+}
 
 
 def prepared(checkout: Path, python: str, base: Path) -> None:

@@ -337,8 +337,10 @@ def test_a_class_that_asks_no_wrapper_is_answered_by_its_shell_s_forward(
     for name in ("remove_wrappers_with_key", "remove_callbacks_with_key", "add_callback_with_key"):
         setattr(patcher, name, lambda *_: None)
     patcher.add_wrapper_with_key = lambda *_: None
+    monkeypatch.setattr(border, "is_shell", lambda _: False)
     at.attach(patcher)
     assert "asks no wrapper" in at.refusal and "forward" not in vars(model)
+    at.refusal = ""
     monkeypatch.setattr(border, "is_shell", lambda _: True)
     at.attach(patcher)
     found = model(torch.ones(2), torch.ones(1), context=torch.ones(1), transformer_options={"wrappers": {}})
