@@ -132,6 +132,7 @@ def nodes_of(
     after: More | None = None,
     whole: bool = False,
     words: str = "",
+    ends: More | None = None,
     size: tuple[int, int] = (136, 104),
 ) -> dict[str, Any]:
     """A stock graph: a loader, LoRAs and other nodes before and behind Spread Model, and a KSampler."""
@@ -158,6 +159,8 @@ def nodes_of(
     for key, (type, inputs) in (after or {}).items():
         add(key, type, inputs)
     add_loras("behind", behind)
+    for key, (type, inputs) in (ends or {}).items():
+        made[key] = (type, {"model": last, **inputs})
     for key, number in (("positive", 1), ("negative", 2)):
         made[key] = ("TestCond", {"seed": number, "tokens": 9, "width": WIDTHS[kind]})
     sized = {"width": size[0], "height": size[1], "batch_size": 1}
@@ -279,6 +282,8 @@ def traps(session: Session) -> None:
     session.refused("a loader without a recipe", "loader", plan="ulysses=2", before={"other": ("TestNoRecipe", {})})
     session.refused("NVFP4 without input_scale", "NVFP4", plan="ulysses=2", before={"other": ("TestNvfp4", {})})
     session.sampled(before={"other": ("TestNotNvfp4", {})}, seed=4321)
+    merged = {"save": ("ModelSave", {"filename_prefix": "merged"})}
+    session.refused("saving what Spread Model gives", "weights are not here", plan="ulysses=2", ends=merged)
     session.compare("afterwards", "ulysses=2")
     allowed = {"other": ("TestPatchesReplace", {})}
     whole, _ = session.sampled(before=allowed, seed=77)

@@ -110,13 +110,17 @@ def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
         error = BadInput("this rank does not hold the model that it is asked for")
         error.code = LACKING
         raise error
-    HELD[key] = held
-    if not is_last:
-        import comfy.model_management
+    try:
+        if not is_last:
+            import comfy.model_management
 
-        comfy.model_management.load_models_gpu([held.clone], force_full_load=True)
-    if held.handle is None or not is_current(held.handle.mesh):
-        _shard(held, request, progress)
+            comfy.model_management.load_models_gpu([held.clone], force_full_load=True)
+        if held.handle is None or not is_current(held.handle.mesh):
+            _shard(held, request)
+    except BaseException:
+        _make_room(0)  # which of them is on the device is not known any more
+        raise
+    HELD[key] = held
     return held
 
 
@@ -136,7 +140,7 @@ def _carry(held: Held, carried: Mapping[str, Any], told: str) -> None:
     held.patches = tuple(sorted({row["kind"] or "diff" for row in carried["weights"]}))
 
 
-def _shard(held: Held, request: Mapping[str, Any], progress: Progress) -> None:
+def _shard(held: Held, request: Mapping[str, Any]) -> None:
     from ....parallel.mesh import mesh_for
     from ....parallel.plan import ParallelPlan
     from ....parallel.sharding.shard import shard

@@ -17,6 +17,7 @@ from ....pipelines.pools import POOLS
 if TYPE_CHECKING:
     from torch import nn
 
+WITHOUT = "this MODEL comes from Spread Model, and its weights are not here; merge, extract or save it before that node"
 ASKED_BY_HOST = "preprocess_text_embeds"  # a method by which some classes have the host compute with their weights
 
 
@@ -103,6 +104,12 @@ def _shell_class() -> type:
 
         def partially_unload(self, *args: Any, **kwargs: Any) -> int:
             return 0
+
+        def get_key_patches(self, *args: Any, **kwargs: Any) -> Any:
+            raise ValueError(WITHOUT)
+
+        def model_state_dict_for_saving(self, *args: Any, **kwargs: Any) -> Any:
+            raise ValueError(WITHOUT)
 
         def patch_weight_to_device(self, *args: Any, **kwargs: Any) -> None:
             """No weight is here."""
