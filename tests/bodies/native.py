@@ -216,6 +216,7 @@ def first_uses(rank: int, plan: str, asked: list[tuple[str, Mapping[str, Any]]])
                 checked._known.clear()
                 continue
             model, split, given = known[name]
+            handle = shard(model, split, mesh) if not name.startswith("wrong") else None  # as a rank is asked
             before, progress = {key: each.clone() for key, each in model.state_dict().items()}, Told()
             try:
                 said, is_refused = (
@@ -227,6 +228,8 @@ def first_uses(rank: int, plan: str, asked: list[tuple[str, Mapping[str, Any]]])
             except NotTheSame as error:
                 said, is_refused = str(error), True
             assert all(torch.equal(each, before[key]) for key, each in model.state_dict().items())
+            if handle is not None:
+                handle.remove()
             found.append((said, progress.phases, is_refused))
         checked._known.clear()
     return found

@@ -6,8 +6,11 @@
 from typing import Any
 
 import pytest
+import torch
 
+from bodies import native
 from latentloom.nodes.hosts.native.plans import FLUX, PLANS, plan_of
+from latentloom.pipelines.selfcheck.passes import check_room, in_fp32
 from latentloom.pipelines.split_plans import SPLIT_PLANS
 from support.outside import python
 
@@ -53,6 +56,17 @@ def test_what_was_refused_is_tried_again(ranks: Any) -> None:
 def test_an_input_that_a_plan_has_no_answer_for_is_refused_by_name(ranks: Any) -> None:
     said = {*ranks.run("bodies.native:with_a_reference_latent", "ulysses=2")} - {None}
     assert said == {"LikeFlux is not split with a reference latent; sample it without, or on one device"}
+
+
+def test_a_foreign_class_in_half_precision_computes_in_fp32_by_its_own_plan() -> None:
+    model, split, given = native.cases()["times of frames"]
+    with torch.no_grad():
+        whole = model.bfloat16().float()(**given)
+        half = model.bfloat16()
+        with in_fp32(half, split):
+            assert torch.equal(half(**given), whole)
+        check_room(half, split)
+        assert all(each.dtype == torch.bfloat16 for each in half.parameters())
 
 
 def class_of(key: str) -> Any:

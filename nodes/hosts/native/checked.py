@@ -280,7 +280,7 @@ def _key(model: nn.Module, given: Mapping[str, Any], mesh: Mesh, device: str, pa
         hashlib.sha256(source.read_bytes()).hexdigest() if source.is_file() else "",
         _version(),
         weights,
-        {name: _kind(value) for name, value in sorted(given.items()) if name != "transformer_options"},
+        {name: kind_of(value) for name, value in sorted(given.items()) if name != "transformer_options"},
         sorted(patches),
         [str(mesh.plan), title_of(device)],
         [__version__, torch.__version__],
@@ -296,15 +296,15 @@ def _version() -> str:
     return ""
 
 
-def _kind(value: Any) -> Any:
+def kind_of(value: Any) -> Any:
     """What an argument is like: words as they are, and of tensors how many dims, and which of them are of one."""
     import torch
 
     if isinstance(value, torch.Tensor):
         return ["tensor", "float" if value.is_floating_point() else "int", [size > 1 for size in value.shape]]
     if isinstance(value, Mapping):
-        return {str(key): _kind(each) for key, each in value.items()}
+        return {str(key): kind_of(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        kinds = {json.dumps(_kind(each), sort_keys=True) for each in value}
+        kinds = {json.dumps(kind_of(each), sort_keys=True) for each in value}
         return [min(len(value), 2), sorted(kinds)]
     return value if value is None or isinstance(value, str | bool) else type(value).__name__
