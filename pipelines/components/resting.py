@@ -47,7 +47,7 @@ class Resting:
         self._kept = modules_ending(component, self.blocks, split.lent) if split else []
         self._pinned: Pinned | None = None
         self._streamed: Streamed | None = None
-        self._resident: tuple[int, ...] = ()
+        self.resident: tuple[int, ...] = ()  # the blocks that stay, or stayed when it was streamed last
         self._mesh: Mesh | None = None  # whose ranks gather what they bring, if they do
         self._judged: Mesh | None = None  # whose ranks have tried whether that is sooner
         self._is_sooner = False
@@ -75,46 +75,41 @@ class Resting:
 
     @property
     def num_resident(self) -> int:
-        return len(self._resident) if self._streamed else 0
+        return len(self.resident) if self._streamed else 0
 
-    def begin(self, room: float, mesh: Mesh | None = None) -> None:
-        """Within so many bytes of the device, as many blocks on it as fit. Raises `ValueError` for a budget that
-        someone has set and that is too small for any way to run it.
+    def begin(self, room: float, mesh: Mesh | None = None, *, most: float | None = None) -> None:
+        """Within so many bytes of the device, as many blocks on it as fit, and at `most` so many. Raises `ValueError`
+        for a budget that someone has set and that is too small for any way to run it.
 
         Collective with a mesh: if it rests and lies alike on all its ranks, those that share tokens bring a share of
         each block and gather it, where that is sooner; of blocks then as many stay as where the least do.
         """
-        most, goes_on = self._most_resident(room), self._streamed is not None
+        self._most = len(self.blocks) if most is None else int(min(most, len(self.blocks)))
+        stay, goes_on = self._most_resident(room), self._streamed is not None
         if mesh is not None and (agreed := self._agreed(room, mesh)) is not None:
-            goes_on, most = agreed
+            goes_on, stay = agreed
         else:
             mesh = None
         if goes_on and self._mesh is mesh:
-            now = len(self._resident)
-            if now == most or now < most < now + max(1, len(self.blocks) // GROWS_BY):
+            now = len(self.resident)
+            if now == stay or now < stay < now + max(1, len(self.blocks) // GROWS_BY):
                 return
         self.end()
         if self.least_bytes > room and memory_limit():
             least = memory_limit() + (self.least_bytes - room) / USABLE_SHARE
             raise ValueError(too_small(self.name, least))
-        self._resident, self._mesh = spread(len(self.blocks), most), mesh
+        self.resident, self._mesh = spread(len(self.blocks), stay), mesh
         self._streamed = Streamed(
             self.blocks,
             device=self.device,
-            resident=self._resident,
+            resident=self.resident,
             without=frozenset(self._without),
             group=gatherers(mesh) if mesh is not None else None,
         )
-        if most < len(self.blocks):
+        if stay < len(self.blocks):
             told = "%s: %d of %d blocks stay on %s, the others come from the host's memory%s"
             how = f", in shares of {mesh[Axis.SEQUENCE].size} ranks" if mesh is not None else ""
-            logger.info(told, self.name, most, len(self.blocks), self.device, how)
-
-    def ease(self) -> bool:
-        """Half as many blocks stay from now on, and none after that; whether any did."""
-        stayed = min(len(self._resident), self._most)
-        self._most = stayed // 2 if self._most == len(self.blocks) else 0
-        return self._most < stayed
+            logger.info(told, self.name, stay, len(self.blocks), self.device, how)
 
     def end(self) -> None:
         """Of the device it takes only what is in no block. A second call does nothing."""
