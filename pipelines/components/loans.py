@@ -52,14 +52,12 @@ def condition_of(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Con
     if graphs == "auto" and not model.device.startswith("cuda"):
         graphs = "off"
     if graphs == "auto" and (reason := why_no_graphs(model, plan, has_step_cache=step_cache != "none")):
-        _say_once(reason)
+        _say_once("steps run without CUDA graphs: %s", reason)
         graphs = "off"
     return Condition(loras=model.loras, plan=plan, engine=model.engine, graphs=graphs, step_cache=step_cache)
 
 
-@functools.cache
-def _say_once(reason: str) -> None:
-    logger.info("steps run without CUDA graphs: %s", reason)
+_say_once = functools.cache(logger.info)
 
 
 def unshared() -> Hashable:

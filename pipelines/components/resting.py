@@ -97,7 +97,11 @@ class Resting:
         self.end()
         if self.least_bytes > room and memory_limit():
             least = memory_limit() + (self.least_bytes - room) / USABLE_SHARE
-            raise ValueError(too_small(self.name, least))
+            allowed = f"{MEMORY} or --memory allows {memory_limit() / 1e9:.3g} GB"
+            raise ValueError(
+                f"{allowed}, and {self.name} needs {least / 1e9:.3g} GB even with its blocks brought one by one; allow "
+                "that much, or use quantization or a smaller picture"
+            )
         self.resident, self._mesh = spread(len(self.blocks), stay), mesh
         self._streamed = Streamed(
             self.blocks,
@@ -136,8 +140,9 @@ class Resting:
             if self._pinned is not None:
                 self._pinned.free()
             self._pinned = Pinned(self.blocks, without=self._without, key=self.key)
-            outside = outside_of(self._component, self.blocks)
-            _move([*leaves(outside), *self._left_out()], self.device)
+            inside = leaves(each for block in self.blocks for each in block.modules())
+            left_out = [leaf for leaf in inside if leaf.value.data_ptr() in self._without]
+            _move([*leaves(outside_of(self._component, self.blocks)), *left_out], self.device)
             self._without = shared_by_several(self._component, self.blocks, kept=self._kept)  # by where they are now
         layouts = [self._layout(block) for block in self.blocks]
         self.sizes = [each.num_bytes for each in layouts]
@@ -147,10 +152,6 @@ class Resting:
 
     def _layout(self, block: nn.Module) -> Layout:
         return Layout(block, without=self._without, align=align_of(self.device))
-
-    def _left_out(self) -> Iterator[Leaf]:
-        for block in self.blocks:
-            yield from (leaf for leaf in leaves(block.modules()) if leaf.value.data_ptr() in self._without)
 
     def _most_resident(self, room: float) -> int:
         count = len(self.blocks)
@@ -196,14 +197,6 @@ def blocks_of(module: nn.Module) -> Iterator[nn.Module]:
 def spread(num_blocks: int, num_resident: int) -> tuple[int, ...]:
     """Which of so many blocks stay, as evenly as can be; the last one does before the first."""
     return tuple(i for i in range(num_blocks) if i * num_resident // num_blocks != (i + 1) * num_resident // num_blocks)
-
-
-def too_small(name: str, least_bytes: float) -> str:
-    limit = memory_limit() / 1e9
-    return (
-        f"{MEMORY} or --memory allows {limit:.3g} GB, and {name} needs {least_bytes / 1e9:.3g} GB even with its blocks "
-        "brought one by one; allow that much, or use quantization or a smaller picture"
-    )
 
 
 def _move(found: Iterable[Leaf], device: torch.device) -> None:
