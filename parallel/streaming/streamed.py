@@ -8,6 +8,7 @@ swapping in ComfyUI; fixed slots, events in slot of waits, and forwards in slot 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable, Collection, Sequence, Set
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ..group import Group
+from .forwards import in_place_of
 from .layout import Layout, Leaf, align_of, point
 from .movers import Mover, mover_for, padded
 
@@ -58,7 +60,7 @@ class Streamed:
         self._last: int | None = None
         self._running: int | None = None
         self.num_brought = 0
-        self._before: dict[int, Any] = {}
+        self._undo = contextlib.ExitStack()
         self._mover = mover(self._slots, group) if streamed else None
         try:
             for index, slot in zip(resident, self._resident, strict=True):
@@ -81,21 +83,14 @@ class Streamed:
         if self._mover is not None:
             self._mover.end()
             self._mover = None
-        for index, forward in self._before.items():
-            if forward is None:
-                del vars(self._blocks[index])["forward"]
-            else:
-                vars(self._blocks[index])["forward"] = forward
-        self._before.clear()
+        self._undo.close()
         for views in self._at_rest:
             point(views)
         self._slots, self._resident = [], []
         self._views.clear()
 
     def _wrap(self, index: int) -> None:
-        block = self._blocks[index]
-        self._before[index] = vars(block).get("forward")
-        inner = block.forward
+        inner = self._blocks[index].forward
 
         @functools.wraps(inner)
         def forward(*args: Any, **kwargs: Any) -> Any:
@@ -105,7 +100,7 @@ class Streamed:
         if "torch._dynamo" in sys.modules:  # a module that is compiled whole runs such a block uncompiled
             wrapped = torch.compiler.disable(forward)
             wrapped.__wrapped__ = inner  # by which a self-check finds it
-        vars(block)["forward"] = wrapped
+        self._undo.enter_context(in_place_of(self._blocks[index], wrapped))
 
     def _run(self, index: int, inner: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         assert self._mover is not None, "a block runs while its module is streamed"

@@ -238,15 +238,14 @@ def _flat(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
             yield value
 
 
-class _Offline:
+class _Offline(threading.local):
     """Stands for the hub client's HF_HUB_OFFLINE: true within `offline()` of this thread, else as it was."""
 
-    def __init__(self, before: Any) -> None:
-        self.before = before
-        self.thread = threading.local()
+    def __init__(self, before: Any) -> None:  # which each thread does
+        self.before, self.depth = before, 0
 
     def __bool__(self) -> bool:
-        return getattr(self.thread, "depth", 0) > 0 or bool(self.before)
+        return self.depth > 0 or bool(self.before)
 
 
 @contextlib.contextmanager
@@ -258,8 +257,8 @@ def offline() -> Iterator[None]:
     with _INSTALLING:
         if not isinstance(constants.HF_HUB_OFFLINE, _Offline):
             setattr(constants, "HF_HUB_OFFLINE", _Offline(constants.HF_HUB_OFFLINE))  # noqa: B010 (a bool by its type)
-    thread = cast("_Offline", constants.HF_HUB_OFFLINE).thread
-    thread.depth = getattr(thread, "depth", 0) + 1
+    thread = cast("_Offline", constants.HF_HUB_OFFLINE)
+    thread.depth += 1
     try:
         yield
     finally:

@@ -9,7 +9,7 @@ import functools
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ logger = logging.getLogger("latentloom")
 ASK_S = 0.1  # between looks at whether a waiting job was cancelled; a loan that ends is heard of at once
 ONE_RANK = ParallelPlan()  # the plan of a stage that one rank does, or this process
 
+Key = tuple[Any, ...]  # what describes a loaded component
 Wanted = Mapping[Hashable, Hashable]  # {component: the condition it has to be in while it is used}
 
 
@@ -51,14 +52,12 @@ def condition_of(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Con
     if graphs == "auto" and not model.device.startswith("cuda"):
         graphs = "off"
     if graphs == "auto" and (reason := why_no_graphs(model, plan, has_step_cache=step_cache != "none")):
-        _say_once(reason)
+        _say_once("steps run without CUDA graphs: %s", reason)
         graphs = "off"
     return Condition(loras=model.loras, plan=plan, engine=model.engine, graphs=graphs, step_cache=step_cache)
 
 
-@functools.cache
-def _say_once(reason: str) -> None:
-    logger.info("steps run without CUDA graphs: %s", reason)
+_say_once = functools.cache(logger.info)
 
 
 def unshared() -> Hashable:
@@ -68,12 +67,13 @@ def unshared() -> Hashable:
 
 @dataclass(frozen=True)
 class Use:
-    """What one call does with a model: in which condition it wants the transformer, on which mesh, if on one, and which
-    components have no room on their device and rest on the host."""
+    """What one call does with a model: in which condition it wants the transformer, on which mesh, if on one, how many
+    bytes of the device it needs beside, and which components have no room there and rest on the host."""
 
     model: Model
     mesh: Mesh | None
     condition: Condition
+    working_bytes: int = 0
     rests: frozenset[str] = frozenset()
 
     @property
@@ -81,7 +81,7 @@ class Use:
         """The plan by which the ranks of the mesh hold the weights between them, if they do."""
         return self.mesh.plan if self.mesh is not None and self.mesh.plan.num_shares > 1 else None
 
-    def key(self, name: str) -> tuple[Any, ...]:
+    def key(self, name: str) -> Key:
         model = self.model
         quantization = model.quantization if is_quantized(name) else "none"
         shares = (self.shares,) if is_transformer(name) else ()
@@ -92,13 +92,17 @@ class Use:
         loras = [(lora.sha256, lora.adapter) for lora in self.model.loras]
         return repr((*(each for each in self.key(name) if each != self.model.device), loras))
 
-    def wanted(self, names: Sequence[str]) -> dict[Hashable, Hashable]:
+    def is_alone(self, name: str) -> bool:
+        """Whether nobody else may use this component meanwhile."""
+        return name in self.rests or (is_transformer(name) and self.condition.is_alone)
+
+    def wanted(self, names: Iterable[str]) -> dict[Hashable, Hashable]:
         """In which condition these components are wanted, as `Loans` is asked for them."""
         from .lora import TAKERS
 
         wanted: dict[Hashable, Hashable] = {}
         for name in names:
-            if name in self.rests or (is_transformer(name) and self.condition.is_alone):
+            if self.is_alone(name):
                 wanted[self.key(name)] = unshared()
             elif is_transformer(name):
                 wanted[self.key(name)] = self.condition

@@ -152,30 +152,25 @@ def tensor_bytes(tensor: Any) -> int:
 
 def default_budget(place: str) -> float:
     """Bytes of an accelerator, or of the host, that components may take."""
-    budget = _share_of_memory(place)
+    is_gpu = place.startswith("cuda")
+    budget = (DEVICE_SHARE if is_gpu else HOST_SHARE) * _total_bytes(place)
     if not (limit := memory_limit()):
         return budget
-    return min(budget, USABLE_SHARE * limit - (CONTEXT_BYTES if place.startswith("cuda") else 0))
-
-
-@functools.cache
-def _share_of_memory(place: str) -> float:
-    if place.startswith("cuda"):
-        import torch
-
-        return DEVICE_SHARE * torch.cuda.get_device_properties(place).total_memory
-    return HOST_SHARE * host_bytes()
+    return min(budget, USABLE_SHARE * limit - (CONTEXT_BYTES if is_gpu else 0))
 
 
 def spare_bytes(place: str) -> float:
     """Bytes of an accelerator that its budget leaves for what is computed; of others, and under a limit that somebody
     has set, none are reckoned."""
-    return 0 if memory_limit() or not place.startswith("cuda") else _left_by_budget(place)
+    if memory_limit() or not place.startswith("cuda"):
+        return 0
+    return (USABLE_SHARE - DEVICE_SHARE) * _total_bytes(place) - CONTEXT_BYTES
 
 
 @functools.cache
-def _left_by_budget(place: str) -> float:
+def _total_bytes(place: str) -> int:
+    if not place.startswith("cuda"):
+        return host_bytes()
     import torch
 
-    total = torch.cuda.get_device_properties(place).total_memory
-    return (USABLE_SHARE - DEVICE_SHARE) * total - CONTEXT_BYTES
+    return torch.cuda.get_device_properties(place).total_memory

@@ -205,13 +205,18 @@ def read_object(path: Path, *, what: str, max_bytes: int = MAX_BYTES) -> dict[st
 
 
 def write_object(path: Path, plain: Mapping[str, Any], *, indent: int | None = None) -> None:
+    """As `write_bytes` does."""
+    write_bytes(path, json.dumps(plain, indent=indent).encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
     """For this user alone. Who reads or writes it meanwhile finds it whole. It may be lost with the power. Raises
     `OSError`."""
     private_folder(path.parent)
     part = path.with_name(f".{path.stem}-{secrets.token_hex(16)}.part")
     try:
-        with open(part, "w", opener=private) as file:
-            file.write(json.dumps(plain, indent=indent))
+        with open(part, "wb", opener=private) as file:
+            file.write(data)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import logging
@@ -30,6 +31,7 @@ from ...parallel.mesh import Mesh, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress, finish, title_of
 from ...parallel.together import highest
+from ..components.store import store
 from ..families import FAMILIES
 from ..forecast.plans import num_steps_of, text_length_of
 from ..models.regular_file import read_object, write_object
@@ -104,11 +106,13 @@ def _verdict(request: Denoise, progress: Progress, mesh: Mesh, key: str, lend: L
         with lend(asked, model, plan) as parts:
             load_s = load_s or time.perf_counter() - began
             yield {name: part for name, part in parts.items() if name.startswith("transformer")}
-            if "handle" in parts:
-                parts["handle"].compare_if(lambda: True)  # the run itself is given other inputs
+            for handle in parts.get("handles", ()):
+                handle.compare_if(lambda: True)  # the run itself is given other inputs
+
+    small_one = functools.cache(lambda: small_of(request))
 
     def ask(_: object) -> None:
-        small, ends = small_of(request), [time.perf_counter()]
+        small, ends = small_one(), [time.perf_counter()]
 
         def on_step(done: int, *_: object) -> None:
             finish(model.device)
@@ -128,9 +132,8 @@ def _verdict(request: Denoise, progress: Progress, mesh: Mesh, key: str, lend: L
             raise Unproven(why, is_lasting=False)
 
     whole = ParallelPlan()
-    verdict = self_check(
-        ask, mesh=mesh, sharded=lambda: lent(plan, request), whole=lambda: lent(whole, small_of(request))
-    )
+    verdict = self_check(ask, mesh=mesh, sharded=lambda: lent(plan, request), whole=lambda: lent(whole, small_one()))
+    store().drop_copies()
     if verdict.state != "refused" and verdict.is_lasting:
         keep(verdict, key)
     else:

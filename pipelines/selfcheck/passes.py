@@ -26,6 +26,7 @@ from ...parallel.errors import BadWires, Closed, LoomError, PeerLost, RankFailed
 from ...parallel.group import Axis
 from ...parallel.mesh import Mesh
 from ...parallel.sharding.hooks import modules_at
+from ...parallel.streaming.forwards import in_place_of
 from ...parallel.together import highest
 from ..spreading.handed import are_alike
 from ..spreading.transformer import split_plan_of
@@ -171,8 +172,8 @@ def in_fp32(transformer: nn.Module) -> Iterator[None]:
     with ExitStack() as stack:
         for each in transformer.modules():
             if inspect.isfunction(streams := vars(each).get("forward")) and hasattr(streams, "__wrapped__"):
-                stack.callback(vars(each).update, forward=streams)  # it would bring what rests, in its own dtype
-                vars(each)["forward"] = streams.__wrapped__
+                # it would bring what rests, in its own dtype
+                stack.enter_context(in_place_of(each, streams.__wrapped__))
         stack.callback(lambda: [after(unit) for unit in reversed(list(held))])  # where a forward failed
         for unit in units:  # after shared weights are gathered, and before they are let go of
             stack.callback(unit.register_forward_pre_hook(before).remove)

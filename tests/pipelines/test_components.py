@@ -175,9 +175,9 @@ def test_ranks_of_a_machine_divide_its_memory(flux: Model, monkeypatch: pytest.M
 
 def test_a_budget_is_that_of_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("latentloom.parallel.machine.now.read_container", lambda: Container(memory_bytes=1000))
-    memory._share_of_memory.cache_clear()
+    memory._total_bytes.cache_clear()
     assert default_budget("cpu") == 600
-    memory._share_of_memory.cache_clear()
+    memory._total_bytes.cache_clear()
 
 
 def test_components_leave_an_accelerator_by_need_only_and_without_a_copy(flux: Model) -> None:

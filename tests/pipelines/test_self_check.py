@@ -140,6 +140,13 @@ def test_layers_that_ranks_ask_before_their_blocks_are_in_fp32_as_well(
         assert known.startswith("checked on this machine, 2") and (num_checks, error) == (1, "")
 
 
+def test_both_experts_compare_what_they_are_given_once_more_behind_a_check(
+    pair: Ranks, model: Callable[..., Any], tmp_path: Path
+) -> None:
+    for (_, small), (_, large) in pair.run("bodies.selfcheck:compared", model("wan22"), str(tmp_path)):
+        assert (small, large) == (2, 2)
+
+
 def test_a_built_in_model_is_not_checked(pair: Ranks, tmp_path: Path) -> None:
     from latentloom.pipelines.models.describe import describe_model
     from latentloom.pipelines.values import to_plain

@@ -21,7 +21,7 @@ import contextlib
 import functools
 import weakref
 import zlib
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -33,6 +33,7 @@ from ...errors import one_line
 from ...group import Axis
 from ...mesh import Mesh
 from ...staging import bytes_of
+from ...streaming.forwards import in_place_of
 from ..fingerprint import Due, check_same
 from .dealing import Dealing, dealt_to
 from .mail import PLAIN, Gave, Mail, Unheard
@@ -90,7 +91,7 @@ class Sections:
             ):
                 self._undo.callback(hook.remove)
         for block, owner in self.dealt.others:
-            self._undo.enter_context(_in_place_of(block, functools.partial(self._meet, owner, block)))
+            self._undo.enter_context(in_place_of(block, functools.partial(self._meet, owner, block)))
             vars(block)["compile"] = lambda *_, **__: None  # nothing of it runs here
             self._undo.callback(vars(block).pop, "compile")
         # Outside of all hooks of the transformer, as torch's own `Module.compile` has itself called: they see the
@@ -172,7 +173,7 @@ class Sections:
         walk = Tried(self._mail, known, self._pending)
         with contextlib.ExitStack() as stack, contextlib.suppress(Done):
             for block in self.dealt.own:
-                stack.enter_context(_in_place_of(block, functools.partial(self._meet, self.group.index, block)))
+                stack.enter_context(in_place_of(block, functools.partial(self._meet, self.group.index, block)))
             finished(self._run(walk, args, kwargs))
         keys = {(place, leaf) for _, place, leaf in walk.awaited.needs}
         return sorted(key for key in keys if known.owners[key[0]] != self.group.index)
@@ -243,17 +244,3 @@ def _copied(tree: Any) -> Any:
     if type(tree) in (list, tuple):
         return type(tree)(_copied(each) for each in tree)
     return {name: _copied(each) for name, each in tree.items()} if type(tree) is dict else tree
-
-
-@contextlib.contextmanager
-def _in_place_of(block: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
-    """Within it, the block's forward is another."""
-    before = vars(block).get("forward")
-    vars(block)["forward"] = forward
-    try:
-        yield
-    finally:
-        if before is None:
-            del vars(block)["forward"]
-        else:
-            vars(block)["forward"] = before
