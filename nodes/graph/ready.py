@@ -175,12 +175,6 @@ def left_out(graph: Graph, name: str) -> GraphError:
     return refuse("left_out", why[graph.nodes[name].mode], node=name)
 
 
-def nothing_left() -> GraphError:
-    """For a run whose every result is left out."""
-    message = "nothing is left to run, because all outputs are muted or need a muted node; let one of them run"
-    return refuse("nothing_to_run", message)
-
-
 class _Sources:
     """Where links really come from, through bypassed nodes; each output is followed once. Specs are by node."""
 

@@ -24,28 +24,22 @@ class Given(Protocol):
     @property
     def accelerators(self) -> Sequence[str]:
         """This machine's, without the CPU; none where nobody has looked."""
-        ...
 
     @property
     def is_machine_known(self) -> bool:
         """Whether somebody has looked for them."""
-        ...
 
     def value(self, socket: str) -> Any:
         """What stands at a socket, or what the node before it would make. Raises `Unknown` where nobody knows."""
-        ...
 
     def has(self, socket: str) -> bool:
         """Whether something is linked to a socket, or set there, known or not."""
-        ...
 
     def number(self, socket: str) -> float:
         """A number of which zero means the model's own; zero too where nobody knows it."""
-        ...
 
     def tell(self, problem: str) -> None:
         """Say that something asked for cannot be; the sketch then goes on with what can."""
-        ...
 
 
 class Unknown(BadInput):

@@ -25,6 +25,7 @@ VIDEOS = (".mp4", ".mov", ".webm", ".mkv")
 SOUNDS = (".flac", ".wav", ".mp3", ".ogg", ".opus", ".m4a")
 SHIPPED = Path(__file__).parents[2] / "workflows"
 EXAMPLES = SHIPPED / "bobbin"  # with the pictures, the clip and the sound that shipped workflows load
+# Small workflows that show the nodes which none of the others shows, or shows with the built-in model.
 NODE_EXAMPLES = EXAMPLES / "nodes"
 HALF = re.compile('"(bf16|fp16)"')  # as JSON names a model's number format
 
@@ -90,11 +91,6 @@ def read_text(path: Path, *, name: str) -> Graph:
 def shipped_files() -> list[Path]:
     """Every workflow to start from that comes with the package; a folder for each model."""
     return sorted(SHIPPED.glob("*/*.json"), key=lambda path: path.stem)
-
-
-def node_examples() -> list[Path]:
-    """The small workflows that show the nodes which none of the others shows, or shows with the built-in model."""
-    return sorted(NODE_EXAMPLES.glob("*.json"))
 
 
 def models_dirs(folders: Iterable[Path]) -> tuple[Path, ...]:

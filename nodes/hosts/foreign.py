@@ -100,12 +100,8 @@ def _foreign(tool: str, told: Mapping[str, Any], loras: object, more: Mapping[st
 SETTING = re.compile(r'\s*([A-Za-z][\w /-]{0,60}):\s*("(?:\\.|[^"\\])*"|[^,]*)(?:,|$)')
 NEGATIVE = "Negative prompt:"
 A1111 = {
-    "seed": "Seed",
-    "steps": "Steps",
-    "sampler": "Sampler",
-    "scheduler": "Schedule type",
-    "model": "Model",
-    "strength": "Denoising strength",
+    **{name: name.capitalize() for name in ("seed", "steps", "sampler", "model")},
+    **{"scheduler": "Schedule type", "strength": "Denoising strength"},
 }
 
 
@@ -188,15 +184,12 @@ WIDGETS = {
 
 Nodes = Mapping[str, Mapping[str, Any]]  # inputs by node; a wire is [node, output]
 COMFY = {
+    **{name: (name,) for name in ("steps", "scheduler", "width", "height")},
     "seed": ("seed", "noise_seed"),
-    "steps": ("steps",),
     "guidance": ("guidance", "cfg", "cfg_scale"),
     "sampler": ("sampler_name",),
-    "scheduler": ("scheduler",),
     "model": ("ckpt_name", "unet_name", "model_name", "gguf_name"),
     "strength": ("denoise",),
-    "width": ("width",),
-    "height": ("height",),
 }
 
 
@@ -231,9 +224,8 @@ def _graph(texts: Mapping[str, str]) -> tuple[Nodes, dict[str, str]]:
         return {}, {}
     ends = {link[0]: [str(link[1]), link[2]] for link in links or () if isinstance(link, list) and len(link) > 4}
     entries = {str(node["id"]): node for node in nodes[:MAX_NODES] if isinstance(node, dict) and "id" in node}
-    return {key: _inputs_of(node, ends) for key, node in entries.items()}, {
-        key: str(node.get("type", "")) for key, node in entries.items()
-    }
+    kinds = {key: str(node.get("type", "")) for key, node in entries.items()}
+    return {key: _inputs_of(node, ends) for key, node in entries.items()}, kinds
 
 
 def _inputs_of(node: Mapping[str, Any], ends: Mapping[Any, list[Any]]) -> dict[str, Any]:
