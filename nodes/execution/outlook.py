@@ -26,8 +26,7 @@ class Pace:
 
     def __init__(self, work: Work = "", denoises: tuple[str, ...] = (), kind: Hashable = None) -> None:
         """`denoises` are those whose text it reads, or whose latents it decodes. `kind`, of a denoise, is the same for
-        those that differ in seed and prompt alone, which take as long.
-        """
+        those that differ in seed and prompt alone, which take as long."""
         self.work, self.denoises, self.kind = work, denoises, kind
         self.foreseen: Foreseen | None = None
         self.done = self.total = 0

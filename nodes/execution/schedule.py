@@ -99,8 +99,7 @@ def schedule(
 ) -> Schedule:
     """Check and order a workflow. Raises `GraphError`, or `NodeFailed` when a file that a node names cannot be read, or
     the node asks its model for what that does not take. Where a denoise's plan needs a machine that nobody measured,
-    that is done now, for seconds: `progress_of` its name hears of it, and may end it by `Cancelled`.
-    """
+    that is done now, for seconds: `progress_of` its name hears of it, and may end it by `Cancelled`."""
     needs = needs_of(ready, targets)
     walk = Walk(ready, workspace=workspace, accelerators=torch_accelerators)
     for problem in refused(walk, frozenset(needs.order)):

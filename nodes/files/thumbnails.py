@@ -64,8 +64,7 @@ def checked_picture(path: Path, *, name: str, max_pixels: int = MAX_PIXELS) -> t
 
 def picture_thumbnail(path: Path, *, side: int, name: str = "", format: Format = "WEBP") -> bytes:
     """A small WebP of a picture file, whose size was looked at when it came or was made. Raises `ValueError` for what
-    is not sound.
-    """
+    is not sound."""
     with opened(path, name=name, max_pixels=None) as picture:
         picture.draft("RGB", (2 * side, 2 * side))  # a JPEG is read at a fraction of its size
         load(picture, name or str(path))

@@ -43,8 +43,7 @@ def _version(package: str) -> str:
 
 def check(ready: Ready, require: Callable[[str], str | None] = installed_version) -> list[Problem]:
     """All problems of a workflow, but for those of nodes that are switched off. `require` tells a package's installed
-    version.
-    """
+    version."""
     names, plain = Names(), ready.graph
     folded = {problem.node for problem in ready.unfolding.problems}
     unknown = {problem.node for problem in ready.problems if problem.code in UNDECIDED}

@@ -245,8 +245,7 @@ def graph_from_plain(data: Any) -> Graph:
 
 def in_order(sources: Mapping[str, Collection[str]]) -> list[str]:
     """Nodes, each after those that feed it, otherwise as they come; without those on a cycle, or fed by one. `sources`
-    must list every node that it names.
-    """
+    must list every node that it names."""
     # Kahn's algorithm, because graphlib makes an object per node and looks for cycles first: four times as slow
     num_missing = {name: len(feeding) for name, feeding in sources.items()}
     users: dict[str, list[str]] = {}

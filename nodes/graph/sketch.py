@@ -51,8 +51,7 @@ class Unknown(BadInput):
 class Asked:
     """A request as far as it is known before the run, for the rules of `pipelines/settling.py`: its fields are the
     node's sockets. What nobody knows raises `ValueError`; of a value that may be left out and comes by a wire it is
-    known that it is there.
-    """
+    known that it is there."""
 
     def __init__(self, kind: type[Request], given: Given) -> None:
         self._given, self._fields = given, {each.name: each for each in fields(kind)}
@@ -107,8 +106,7 @@ class Seen:
 @dataclass(frozen=True, kw_only=True)
 class Made:
     """What stands for an `Image`, a `Video` or an `Audio`: how many there are in the batch, and how large each is in
-    pixels and how long; 0 where nobody knows.
-    """
+    pixels and how long; 0 where nobody knows."""
 
     count: int
     width: int = 0

@@ -110,8 +110,7 @@ def workspace_of(file: Path, settings: Sequence[str] = (), allowed: Sequence[Pat
 
 def roots_of(file: Path, values: Iterable[Any], allowed: Iterable[Path]) -> tuple[Path, ...]:
     """The folders that a run from the command line may read: here, the workflow's own, those that
-    the user allowed, and those of files that the user named. Built-in and pulled models need none.
-    """
+    the user allowed, and those of files that the user named. Built-in and pulled models need none."""
     texts = [part for v in values if isinstance(v, str) and len(v) < 2048 for part in split_source(v)]
     named = [Path(text) for text in texts if text and "\0" not in text]
     beside = [EXAMPLES] if file.resolve().parent == NODE_EXAMPLES else []

@@ -4,6 +4,7 @@ It is read and shown, and nothing of it is ever run. Whatever such a text says i
 left out.
 """
 
+import contextlib
 import json
 import math
 import re
@@ -49,15 +50,13 @@ class Foreign:
 
 def read_foreign(path: Path) -> Foreign | None:
     """What a PNG, JPEG or WebP of another program says; None where it says nothing. Raises `ValueError` for what is no
-    picture.
-    """
+    picture."""
     texts = {key: text for key, text in _texts(path).items() if len(text) <= MAX_CHUNK}
     for read in READERS:
-        try:
+        # no text of this program after all, or damaged
+        with contextlib.suppress(GraphError, JsonFault, ValueError, RecursionError):
             if found := read(texts):
                 return found
-        except (GraphError, JsonFault, ValueError, RecursionError):  # no text of this program after all, or damaged
-            continue
     return None
 
 

@@ -29,17 +29,9 @@ def add_routes(router: APIRouter, server: Server) -> None:
     @router.post("/runs", status_code=201)
     def start(body: bodies.RunBody, user: User) -> run.Submitted:
         """Put a run at the end of the queue, or one for each value of a sweep that can be made."""
-        return runs.submit(
-            user,
-            graph_from_plain(body.graph),
-            overrides=body.overrides,
-            sweep=body.sweep,
-            targets=body.targets,
-            workflow_id=body.workflow_id,
-            place=_place(body, server.settings.place),
-            is_forced=body.force,
-            priority=body.priority,
-        )
+        graph, place = graph_from_plain(body.graph), _place(body, server.settings.place)
+        asked = body.model_dump(include={"overrides", "sweep", "targets", "workflow_id", "priority"})
+        return runs.submit(user, graph, place=place, is_forced=body.force, **asked)
 
     @router.get("/runs")
     def list_runs(

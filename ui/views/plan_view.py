@@ -83,8 +83,7 @@ def plan_view(
 
 def predicted_seconds(prepared: Ready, needed: Collection[str], *, workspace: Workspace) -> float | None:
     """What the needed denoises of a workflow, and what is around them, are predicted to take
-    together on the workspace's devices; None where one of them is not known, or they are many.
-    """
+    together on the workspace's devices; None where one of them is not known, or they are many."""
     now = devices_now()
     try:
         walk = Walk(prepared, workspace=workspace, accelerators=accelerators(now))
@@ -172,8 +171,7 @@ def _prediction(answer: Forecast, plan: str) -> Prediction | None:
 
 def measured() -> PlanMachine:
     """This machine, measured now, which takes about ten seconds. Raises `Conflict` while something else is at work and
-    where it cannot be kept, or `RankFailed`.
-    """
+    where it cannot be kept, or `RankFailed`."""
     before = spot_of((), devices_now())
     if is_busy(before):
         raise Conflict(BUSY)
