@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -193,15 +193,12 @@ def check_port(host: str, port: int) -> None:
 def answers(host: str, port: int, timeout_s: float) -> bool:
     """Whether a server there answers a request, with whatever status, by no proxy."""
     reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    connection = http.client.HTTPConnection(reached, port, timeout=max(timeout_s, LOOK_S))
-    try:
+    asking = http.client.HTTPConnection(reached, port, timeout=max(timeout_s, LOOK_S))
+    with suppress(OSError, http.client.HTTPException), closing(asking) as connection:
         connection.request("HEAD", "/")
         connection.getresponse()
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
-    return True
+        return True
+    return False
 
 
 def _silent(host: str, port: int) -> str:
