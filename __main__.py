@@ -338,8 +338,9 @@ def ui_command(arguments: argparse.Namespace) -> int:
     from .ui.command import serve
     from .ui.options import prepare_gradio, read_settings
 
-    data_dir = user_data() or Path("latentloom-data")
-    settings = read_settings(arguments, place=_place(arguments), default_data_dir=data_dir)
+    settings = read_settings(
+        arguments, place=_place(arguments), default_data_dir=user_data() or Path("latentloom-data")
+    )
     prepare_gradio(settings)
     serve(settings, opens_browser=arguments.open)
     return OK

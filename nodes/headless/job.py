@@ -199,9 +199,8 @@ def _socket(graph: Graph, specs: Specs, name: str) -> InputSpec | None:
             raise ValueError(worded("{} is no param of this workflow; {}; or write node.socket", short(name), hint))
         return param_socket(name, param)
     if (node := graph.nodes.get(node_name)) is None:
-        raise ValueError(
-            f"there is no node {short(node_name)} in this workflow; {Names().offer(node_name, graph.nodes)}"
-        )
+        hint = Names().offer(node_name, graph.nodes)
+        raise ValueError(f"there is no node {short(node_name)} in this workflow; {hint}")
     if (spec := with_subs(graph, specs).get(node.type)) is None:
         raise ValueError(f"node type {node.type!r} is not installed; {Names().offer(node.type, specs)}")
     if spec.input(socket_name) is None and spec.chooser is not None:

@@ -37,9 +37,8 @@ def read_workflow(path: Path) -> Graph:
         shipped = next((file for file in shipped_files() if file.name == path.name), None)
         if shipped and shipped.is_relative_to(Path.cwd()):
             shipped = shipped.relative_to(Path.cwd())  # as one types it here
-        raise ValueError(
-            f"{path} does not exist; {worded('did you mean {}?', shipped) if shipped else 'check the path'}"
-        )
+        hint = worded("did you mean {}?", shipped) if shipped else "check the path"
+        raise ValueError(f"{path} does not exist; {hint}")
     readers = dict.fromkeys(PICTURES, read_metadata) | dict.fromkeys(VIDEOS, read_video_metadata)
     readers |= dict.fromkeys(SOUNDS, read_audio_metadata)
     if ending not in readers:
