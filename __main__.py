@@ -161,10 +161,8 @@ def _run_options(run: argparse.ArgumentParser) -> None:
 
 def _plan_options(plan: argparse.ArgumentParser) -> None:
     add = plan.add_argument
-    says = "a folder, hub id or builtin:NAME, or a workflow"
-    add("what", nargs="?", default="", metavar="MODEL|WORKFLOW", help=says)
-    says = "what runs here took beside what was predicted, of all models or of one"
-    add("--history", action="store_true", help=says)
+    add("what", nargs="?", default="", metavar="MODEL|WORKFLOW", help="a folder, hub id or builtin:NAME, or a workflow")
+    add("--history", action="store_true", help="what runs here took beside what was predicted, of all models or of one")
     add("--machine", default="here", help="8xH100-nvlink, 4x4090-pcie4, a JSON file (default: this one)")
     add("--devices", type=int, default=0, metavar="N", help="how many of its devices (default: all)")
     add("--size", default="", metavar="WxH", help="pixels (default: the model's own)")
@@ -338,9 +336,8 @@ def ui_command(arguments: argparse.Namespace) -> int:
     from .ui.command import serve
     from .ui.options import prepare_gradio, read_settings
 
-    settings = read_settings(
-        arguments, place=_place(arguments), default_data_dir=user_data() or Path("latentloom-data")
-    )
+    data_dir = user_data() or Path("latentloom-data")
+    settings = read_settings(arguments, place=_place(arguments), default_data_dir=data_dir)
     prepare_gradio(settings)
     serve(settings, opens_browser=arguments.open)
     return OK
