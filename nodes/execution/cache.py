@@ -127,7 +127,9 @@ class DiskCache:
         self.budget_bytes = budget_bytes
         self.salt = salt
         private_folder(folder)
-        self._drop_stale()
+        for temporary in folder.glob(".tmp-*"):
+            if time.time() - _used(temporary) > STALE_S:
+                _remove(temporary)
 
     def get(self, key: str) -> Any | None:
         entry = self._entry(key)
@@ -172,11 +174,6 @@ class DiskCache:
                 return
             _remove(entry)
             total -= sizes[entry]
-
-    def _drop_stale(self) -> None:
-        for temporary in self.folder.glob(".tmp-*"):
-            if time.time() - _used(temporary) > STALE_S:
-                _remove(temporary)
 
 
 def _write(folder: Path, value: Any) -> None:

@@ -55,8 +55,7 @@ def from_comfy(prompt: Any, specs: Specs, name: str = "imported") -> Graph:
 
 def version_of(spec: NodeSpec, inputs: Mapping[str, Any]) -> int:
     """With which version of a node ComfyUI saved it, which does not say so: today's where all inputs are its own, else
-    the first. Its editor's files have values without names, which come at whatever socket has their place now.
-    """
+    the first. Its editor's files have values without names, which come at whatever socket has their place now."""
     if spec.migrate is None or spec.chooser is not None:
         return spec.version
     sockets = {name: spec.input(name) for name in inputs}

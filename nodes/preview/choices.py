@@ -47,8 +47,7 @@ def needs_of(
     model: Model, wanted: Wanted, plan: ParallelPlan, machine: Sequence[DeviceNow], devices: Sequence[str] = ()
 ) -> tuple[Need, ...]:
     """Of each rank of a denoise, on the model's own devices or on others, where as many decode together and as many
-    blocks stream as a run would have.
-    """
+    blocks stream as a run would have."""
     work = work_for(model, wanted)
     memories = {} if model.place.cluster else memories_of(machine)
     room = room_of(devices or devices_of(model, plan), memories)
@@ -66,8 +65,7 @@ def usual(model: Model) -> Wanted:
 
 def memories_of(machine: Sequence[DeviceNow], *, in_use: bool = False) -> dict[str, int]:
     """Bytes by the names that models use, where `cuda` is the first GPU, as far as they may be taken; or what is
-    `in_use` of accelerators.
-    """
+    `in_use` of accelerators."""
     shown, limit = [device for device in machine if not in_use or device.name != "cpu"], memory_limit()
     memories = {device.name: device.used_bytes if in_use else device.total_bytes for device in shown}
     if limit and not in_use:
@@ -103,8 +101,7 @@ def choices(model: Model, wanted: Wanted, machine: Sequence[DeviceNow]) -> list[
 
 def for_all(each: Sequence[Sequence[Choice]]) -> list[Choice]:
     """The choices of several denoises together: the plans that all of them list, with the largest need and the first
-    problem.
-    """
+    problem."""
     alike: dict[tuple[str, str], list[Choice]] = {}
     for choice in (choice for found in each for choice in found):
         alike.setdefault((choice.plan, choice.devices), []).append(choice)
@@ -143,8 +140,7 @@ def sharing_of(
     points: Sequence[Callable[[], Ready]], *, workspace: Workspace, is_warm: bool = False
 ) -> tuple[Place, str] | None:
     """The workspace's place in the groups that share out these points of a sweep, and why; None where one group is all
-    that can be, or nobody can tell.
-    """
+    that can be, or nobody can tell."""
     place, every = workspace.place, -(-len(points) // MOST_LOOKED_AT)
     if min(len(place.devices), len(points)) < 2 or names_plan(place):
         return None
