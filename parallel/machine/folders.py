@@ -52,6 +52,14 @@ def why_open(folder: Path | None) -> str:
     return told if is_open else ""
 
 
+def text_of(path: Path) -> str:
+    """What a small file says, one of the system's say; "" where there is none, or it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8") if path.is_file() else ""  # a pipe would be waited for
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
 def _home() -> Path:
     return Path.home()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .deadline import output_of
+from .folders import text_of
 
 MAX_DEVICES = 64
 PART = re.compile(r"(cpu|cuda|mps)(?::([0-9]{1,3}))?(?:\*([0-9]{1,3}))?")
@@ -106,15 +107,8 @@ def links_of(devices: tuple[Device, ...], peers: Any, wiring: Mapping[frozenset[
 
 def driver_version(root: Path = Path("/")) -> str:
     """The GPU driver's version, of NVIDIA's or AMD's kernel module; "" without one."""
-    try:
-        text = (root / "proc/driver/nvidia/version").read_text()
-        return found[0] if (found := re.search(r"\d+\.\d+(\.\d+)?", text)) else ""
-    except OSError:
-        pass
-    try:
-        return (root / "sys/module/amdgpu/version").read_text().strip()
-    except OSError:
-        return ""
+    found = re.search(r"\d+\.\d+(\.\d+)?", text_of(root / "proc/driver/nvidia/version"))
+    return found[0] if found else text_of(root / "sys/module/amdgpu/version").strip()
 
 
 def _num_listed(root: Path) -> int:
@@ -223,11 +217,7 @@ def read_wiring(*, timeout_s: float) -> dict[frozenset[str], str]:
 
 def num_sockets(root: Path = Path("/")) -> int:
     """Parts of the memory that some cores reach faster than others do (NUMA nodes); 1 where nobody tells."""
-    try:
-        listed = (root / "sys/devices/system/node/online").read_text().strip()
-    except OSError:
-        return 1
-    ranges = re.findall(r"(\d+)(?:-(\d+))?", listed)
+    ranges = re.findall(r"(\d+)(?:-(\d+))?", text_of(root / "sys/devices/system/node/online"))
     return max(1, sum(int(last or first) - int(first) + 1 for first, last in ranges))
 
 

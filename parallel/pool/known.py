@@ -18,14 +18,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ..errors import BadMessage
-from ..machine.folders import private, private_folder
+from ..machine.folders import private, private_folder, text_of
 from ..ranks.messages import Hello, Kernels, read
 from .rank_process import RankProcess
 
 logger = logging.getLogger("latentloom")
 FILE = "ranks.json"
 MOST = 64  # kinds of GPUs that are kept; the oldest go first
-MOST_BYTES = 1 << 20
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -49,7 +48,7 @@ class Known:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._path = folder and folder / FILE
-        self._boot = _text(BOOT).strip()
+        self._boot = text_of(BOOT).strip()
         self._kernels: dict[str, Kernels] = {}  # what this pool's ranks have told
 
     def kernels(self, gpu: str) -> Kernels | None:
@@ -118,7 +117,7 @@ class Known:
         return self._read_file()
 
     def _read_file(self) -> KnownFile:
-        text = _text(self._path) if self._path is not None else ""
+        text = text_of(self._path) if self._path is not None else ""
         try:
             return read(KnownFile, json.loads(text), what=FILE)
         except (ValueError, RecursionError, BadMessage):
@@ -139,14 +138,3 @@ class Known:
 
 def _pairs(gpus: Sequence[str]) -> set[tuple[str, ...]]:
     return set(itertools.combinations(sorted(gpus), 2)) if all(gpus) else set()
-
-
-def _text(path: Path) -> str:
-    """Of a small regular file; "" where there is none."""
-    try:
-        if path.is_file():
-            with path.open("rb") as file:
-                return file.read(MOST_BYTES).decode()
-    except (OSError, UnicodeDecodeError):
-        pass
-    return ""

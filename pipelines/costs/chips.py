@@ -247,9 +247,9 @@ class Software:
     name: str
     passes: float  # over tokens x width, in each layer: norms, modulation, rotation, residuals
     kernels: float = 0.0  # of a layer, each of which takes `KERNEL_S` beside what it reads and writes
-    sharded_kernels: float = 0.0  # more of them where tokens are spread
+    sharded_kernels: float = 4.0  # more of them where tokens are spread
     merge_passes: float  # over a ring's fp32 answers, for each block that is merged
-    relay_passes: float  # over what is exchanged, to pack it and to put it in order
+    relay_passes: float = 2.0  # over what is exchanged, to pack it and to put it in order
     # What a device loses at each hop of a ring beside the transfer: start, waiting of one stream for the other, and
     # the launch of a merge.
     hop_s: float
@@ -267,28 +267,10 @@ class Software:
     is_captured: bool = False  # whether steps are replayed as CUDA graphs; those of ranks that share weights are not
 
 
-EAGER = Software(
-    name="eager",
-    passes=75,
-    kernels=56,
-    sharded_kernels=4,
-    merge_passes=8,
-    relay_passes=2,
-    hop_s=0.12e-3,
-    launches=320,
-    sharded_launches=112,
-)
+EAGER = Software(name="eager", passes=75, kernels=56, merge_passes=8, hop_s=0.12e-3, launches=320, sharded_launches=112)
 # A hop's cost is fitted on published figures (`tests/bench/published.py`): 0.12 ms on H100 in xDiT's table.
 COMPILED = Software(
-    name="compiled",
-    passes=10,
-    kernels=27.4,
-    sharded_kernels=4,
-    merge_passes=4,
-    relay_passes=2,
-    hop_s=0.1e-3,
-    launches=120,
-    sharded_launches=206,
+    name="compiled", passes=10, kernels=27.4, merge_passes=4, hop_s=0.1e-3, launches=120, sharded_launches=206
 )
 REPLAY_LAUNCHES = 20.0  # for one layer of a step that is replayed
 

@@ -16,7 +16,8 @@ kandinsky: Split plans of Kandinsky 5 and 6 and of Kandinsky 6 super-resolution:
 ltx: Split plans of LTX, of LTX-2 with its sound, and of the SANA-WM refiner, which is LTX-2 without it.
 paddings: Which masks of a class hide the padding of its texts, and where the texts' keys stand in attention.
 sana: Split plans of Sana: linear attention summed over the ranks, and convolutions that see a neighbour's edge.
-sequence: The form that most split plans have: one sequence of tokens enters the first block and leaves behind the last.
+sequence: The forms that most split plans have: one sequence of tokens that enters the first block and leaves behind
+    the last, or a picture and a text that do so and attend jointly.
 single_stream: Split plans of image models where text and picture are one sequence before the sharded blocks. Z-Image,
     Lumina 2, Bria Fibo 2, OmniGen, Krea 2, Ideogram 4, ERNIE-Image, the prior of unCLIP, Qwen-Image 2.1.
 video: Split plans of the video models with no module of their own. CogVideoX, ConsisID, EasyAnimate, Mochi,
@@ -29,19 +30,7 @@ import difflib
 from dataclasses import replace
 
 from ...parallel.sharding.split_plan import SplitPlan
-from . import (
-    audio,
-    cross_attention,
-    flux,
-    hunyuan,
-    joint_image,
-    kandinsky,
-    ltx,
-    sana,
-    single_stream,
-    video,
-    wan,
-)
+from . import audio, cross_attention, flux, hunyuan, joint_image, kandinsky, ltx, sana, single_stream, video, wan
 from .paddings import PADDINGS
 
 MODULES = (

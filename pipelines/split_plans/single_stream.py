@@ -92,7 +92,6 @@ PLANS: dict[str, SplitPlan] = {
         stream="tokens",
         whole=("past",),
         each={"rotary_emb": tokens(0), "target_token_mask": tokens(0)},
-        leaves="proj_out",
         inputs={"norm_out": {"target_token_mask": tokens(0)}},
         attention={"attn": (Attend(("tokens",), ("past", "tokens")),)},
         processors={"attn": stand_in("qwen_image21.CausalProcessor")},
