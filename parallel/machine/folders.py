@@ -4,10 +4,13 @@ What several processes write there is locked, for one at a time.
 """
 
 import contextlib
+import json
 import os
+import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 
 def user_cache() -> Path | None:
@@ -58,6 +61,21 @@ def text_of(path: Path) -> str:
         return path.read_text(encoding="utf-8") if path.is_file() else ""  # a pipe would be waited for
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+def write_object(path: Path, plain: Mapping[str, Any], *, indent: int | None = None) -> None:
+    """As JSON, for this user alone. Who reads or writes it meanwhile finds it whole. It may be lost with the power.
+
+    Raises `OSError`.
+    """
+    private_folder(path.parent)
+    part = path.with_name(f".{path.stem}-{secrets.token_hex(16)}.part")
+    try:
+        with open(part, "w", opener=private) as file:
+            file.write(json.dumps(plain, indent=indent))
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _home() -> Path:

@@ -11,14 +11,13 @@ import functools
 import itertools
 import json
 import logging
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ..errors import BadMessage
-from ..machine.folders import private, private_folder, text_of
+from ..machine.folders import text_of, write_object
 from ..ranks.messages import Hello, Kernels, read
 from .rank_process import RankProcess
 
@@ -129,11 +128,7 @@ class Known:
         if self._path is None:
             return
         with contextlib.suppress(OSError):  # the disk is full, say
-            private_folder(self._path.parent)
-            new = self._path.with_name(f".{FILE}-{os.getpid()}-{id(self)}")
-            with open(new, "w", opener=private) as file:
-                file.write(json.dumps(asdict(kept)))
-            new.replace(self._path)  # at once for whoever reads it meanwhile
+            write_object(self._path, asdict(kept))
 
 
 def _pairs(gpus: Sequence[str]) -> set[tuple[str, ...]]:

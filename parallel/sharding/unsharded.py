@@ -32,7 +32,6 @@ class Unsharded(operator.Intercepting):
     def __init__(self, kept: Sequence[KeptKeys]) -> None:
         super().__init__()
         self.kept = kept
-        self.num_calls = 0
 
     def leave(self) -> None:
         operator.leave(self)

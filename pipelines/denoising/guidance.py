@@ -14,7 +14,9 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from diffusers.configuration_utils import FrozenDict
 from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
+from diffusers.modular_pipelines.modular_pipeline_utils import ComponentSpec
 
 from ..values import Sampling
 from .step_cache import tell_step
@@ -47,6 +49,12 @@ class StepGuidance(ClassifierFreeGuidance):
             num_steps=self._num_inference_steps,
             timestep=self._timestep,
         )
+
+
+def guider_spec(name: str) -> ComponentSpec:
+    """How a block of ours declares a guider: one that is off, where it is given none."""
+    off = FrozenDict({"enabled": False})
+    return ComponentSpec(name, ClassifierFreeGuidance, config=off, default_creation_method="from_config")
 
 
 def guider(guidance: float, sampling: Sampling, *, order: int = 1, adds: bool = False) -> StepGuidance:

@@ -26,9 +26,9 @@ wan: Split plans of Wan and of the models grown from it: ChronoEdit, SkyReels-V2
 processors/: Attention processors and layers that stand in for those of diffusers where tokens are spread.
 """
 
-import difflib
 from dataclasses import replace
 
+from ...parallel.errors import did_you_mean
 from ...parallel.sharding.split_plan import SplitPlan
 from . import audio, cross_attention, flux, hunyuan, joint_image, kandinsky, ltx, sana, single_stream, video, wan
 from .paddings import PADDINGS
@@ -54,9 +54,8 @@ def plan_named(name: str) -> SplitPlan:
     if name in REFUSED:
         raise ValueError(f"{name} cannot be split: {REFUSED[name]}; run it on one device, or split guidance by cfg=2")
     if name not in SPLIT_PLANS:
-        near = difflib.get_close_matches(name, SPLIT_PLANS, n=1)
-        hint = f"; the nearest that has one is {near[0]}" if near else ""
-        raise ValueError(f"there is no split plan for {name}{hint}; run it on one device, or give one with split=")
+        hint = did_you_mean(name, SPLIT_PLANS)
+        raise ValueError(f"there is no split plan for {name}; {hint}run it on one device, or give one with split=")
     return SPLIT_PLANS[name]
 
 
