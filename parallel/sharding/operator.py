@@ -8,7 +8,7 @@ thread.
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +24,28 @@ def in_no_graph(function: Function) -> Function:
     return torch.compiler.disable(function)
 
 
+class Asked(NamedTuple):
+    """A call of `F.scaled_dot_product_attention`, by its names for the arguments."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    attn_mask: Tensor | None = None
+    dropout_p: float = 0.0
+    is_causal: bool = False
+    scale: float | None = None
+    enable_gqa: bool = False
+
+    def as_it_is(self) -> Tensor:
+        """Torch's own answer."""
+        return F.scaled_dot_product_attention(*self[:6], scale=self.scale, enable_gqa=self.enable_gqa)
+
+    def by_operator(self, kind: int) -> Tensor:
+        """What the operator gives, which counts the call when it runs."""
+        given = (self.query, self.key, self.value, self.attn_mask, self.scale, self.is_causal)
+        return torch.ops.latentloom.attend(*given, kind)
+
+
 class Intercepting(TorchFunctionMode):
     """Sees the attention calls of its thread, and answers them by `_intercepted`, while `depth` is not zero: that of a
     forward, which the operator asks too, `session.Session`, or `unsharded.Unsharded` on one device."""
@@ -34,13 +56,13 @@ class Intercepting(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         if func is F.scaled_dot_product_attention and self.depth:
-            return self._intercepted(*args, **(kwargs or {}))
+            return self._intercepted(Asked(*args, **(kwargs or {})))
         if func is Tensor.unflatten:  # its body calls super(), which torch.compile cannot trace under a mode
             func = torch.unflatten
         return func(*args, **(kwargs or {}))
 
-    def _intercepted(self, query: Tensor, key: Tensor, value: Tensor, /) -> Tensor:
-        """`F.scaled_dot_product_attention`, with all its arguments."""
+    def _intercepted(self, asked: Asked) -> Tensor:
+        """The answer to a call."""
         raise NotImplementedError
 
     def attend(
