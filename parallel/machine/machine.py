@@ -152,21 +152,11 @@ def _check_once(text: str, devices: list[str]) -> None:
 
 
 def accelerators() -> tuple[str, ...]:
-    """Every GPU, or Apple's."""
-    return tuple(f"cuda:{index}" for index in range(num_gpus())) or (("mps",) if has_mps() else ())
-
-
-def num_gpus() -> int:
-    """The GPUs that torch sees here, NVIDIA's or AMD's; opens no context on them."""
+    """Every GPU that torch sees here, NVIDIA's or AMD's, or Apple's; opens no context on them."""
     import torch
 
-    return torch.cuda.device_count()
-
-
-def has_mps() -> bool:
-    import torch
-
-    return torch.backends.mps.is_available()
+    gpus = tuple(f"cuda:{index}" for index in range(torch.cuda.device_count()))
+    return gpus or (("mps",) if torch.backends.mps.is_available() else ())
 
 
 def _devices_of(text: str, part: str) -> list[str]:

@@ -33,10 +33,7 @@ from ...parallel.sharding.split_plan import SplitPlan
 from . import audio, cross_attention, flux, hunyuan, joint_image, kandinsky, ltx, sana, single_stream, video, wan
 from .paddings import PADDINGS
 
-MODULES = (
-    *(audio, cross_attention, flux, hunyuan, joint_image, kandinsky),
-    *(ltx, sana, single_stream, video, wan),
-)
+MODULES = (audio, cross_attention, flux, hunyuan, joint_image, kandinsky, ltx, sana, single_stream, video, wan)
 _PLANS: dict[str, SplitPlan] = {name: plan for module in MODULES for name, plan in module.PLANS.items()}
 # By class name.
 SPLIT_PLANS = {name: replace(plan, paddings=PADDINGS.get(name, plan.paddings)) for name, plan in _PLANS.items()}

@@ -19,10 +19,7 @@ PLAIN = joint(*BLOCKS, each=JOINT_ROPE)
 # FLUX.1 and Chroma take residuals of a ControlNet, and pictures of an IP-adapter.
 FLUX = replace(
     PLAIN,
-    inputs={
-        "": {"controlnet_block_samples": image(1), "controlnet_single_block_samples": image(1)},
-        **PLAIN.inputs,
-    },
+    inputs={"": {"controlnet_block_samples": image(1), "controlnet_single_block_samples": image(1)}, **PLAIN.inputs},
     # Further calls are those of IP-adapters, whose few picture tokens every rank holds.
     attention={"attn": (Attend(TEXT_IMAGE, TEXT_IMAGE), LOCAL)},
 )

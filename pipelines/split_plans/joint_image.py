@@ -65,16 +65,10 @@ PLANS: dict[str, SplitPlan] = {
         either=("t5", "llama"),
         blocks=("double_stream_blocks", "single_stream_blocks"),
         inputs={
-            "": {
-                "encoder_hidden_states_t5": Along(1, ("t5",)),
-                "encoder_hidden_states_llama3": Along(2, ("llama",)),
-            },
+            "": {"encoder_hidden_states_t5": Along(1, ("t5",)), "encoder_hidden_states_llama3": Along(2, ("llama",))},
             "double_stream_blocks.0": {"hidden_states": image(1)},
             "double_stream_blocks.*": {"hidden_states_masks": image(1), "image_rotary_emb": MadeAnew(cut_image)},
-            "single_stream_blocks.*": {
-                "hidden_states_masks": MadeAnew(cut_image),
-                "image_rotary_emb": MadeAnew(cut_image),
-            },
+            "single_stream_blocks.*": dict.fromkeys(("hidden_states_masks", "image_rotary_emb"), MadeAnew(cut_image)),
         },
         outputs={"final_layer": image(1)},
     ),

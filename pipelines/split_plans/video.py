@@ -85,11 +85,7 @@ PLANS: dict[str, SplitPlan] = {
     "HeliosTransformer3DModel": sequence(
         "blocks",
         stream="tokens",
-        each={
-            "temb": tokens(1, ndim=4),
-            "rotary_emb": tokens(1),
-            "original_context_length": Trailing("tokens"),
-        },
+        each={"temb": tokens(1, ndim=4), "rotary_emb": tokens(1), "original_context_length": Trailing("tokens")},
         leaves="blocks.-1",
         attention={"attn2": (LOCAL,)},
     ),
