@@ -40,9 +40,6 @@ PLANS: dict[str, SplitPlan] = {
     "HunyuanVideoFramepackTransformer3DModel": FRAMEPACK,
     "HunyuanImageTransformer2DModel": IMAGE,
     "HunyuanDiT2DModel": sequence(
-        "blocks",
-        each=ROPE,
-        inputs={"": {"controlnet_block_samples": image(1)}},
-        attention={"attn2": (LOCAL,)},
+        "blocks", each=ROPE, inputs={"": {"controlnet_block_samples": image(1)}}, attention={"attn2": (LOCAL,)}
     ),
 }

@@ -41,10 +41,7 @@ PLANS: dict[str, SplitPlan] = {
     "EasyAnimateTransformer3DModel": COGVIDEOX,
     # Attends item by item of a batch to the valid tokens of its text.
     "MochiTransformer3DModel": sequence(
-        "transformer_blocks",
-        order=("image", "text"),
-        whole=("text",),
-        each=VIDEO_ROPE,
+        "transformer_blocks", order=("image", "text"), whole=("text",), each=VIDEO_ROPE
     ),
     # Joint blocks of video and text, then blocks that decode from the video alone.
     "MotifVideoTransformer3DModel": SplitPlan(

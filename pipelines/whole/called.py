@@ -170,11 +170,7 @@ def _loaded(whole: Whole, progress: Progress) -> Any:
         store().make_way = forget
         progress.phase("loading the pipeline", is_loading=True)
         pipe = load_pipeline(
-            whole.source,
-            dtype=whole.dtype,
-            device=whole.device,
-            revision=whole.revision,
-            class_name=whole.class_name,
+            whole.source, dtype=whole.dtype, device=whole.device, revision=whole.revision, class_name=whole.class_name
         )
         without_bars(pipe)
         _kept[whole] = pipe, ()
