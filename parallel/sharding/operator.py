@@ -47,8 +47,10 @@ class Asked(NamedTuple):
 
 
 class Intercepting(TorchFunctionMode):
-    """Sees the attention calls of its thread, and answers them by `_intercepted`, while `depth` is not zero: that of a
-    forward, which the operator asks too, `session.Session`, or `unsharded.Unsharded` on one device."""
+    """Sees the attention calls of its thread, and answers them by `_intercepted`, while `depth` is not zero.
+
+    The operator asks that of the forward under way: `session.Session`, or `unsharded.Unsharded` on one device.
+    """
 
     depth = 1
     num_calls = 0
