@@ -231,7 +231,7 @@ class _CompiledBlock:
         wires: Sequence[Wire | None],
         num_calls: int,
         is_first: bool,
-        at_work: operator.AttentionSession | None,
+        at_work: operator.Intercepting | None,
     ) -> Any:
         if graphs.is_broken:
             return self._as_torch_does(args, kwargs, at_work)
@@ -260,7 +260,7 @@ class _CompiledBlock:
             self._session.num_calls += num_calls
         return out
 
-    def _as_torch_does(self, args: Any, kwargs: Any, at_work: operator.AttentionSession | None) -> Any:
+    def _as_torch_does(self, args: Any, kwargs: Any, at_work: operator.Intercepting | None) -> Any:
         """In several graphs, with whoever answers attention around them, and torch's guards."""
         if self._by_torch is None:
             forward = self._kind.forward.__get__(self._block)

@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from ..attention import packed
-from ..collectives import start_highest
 from ..group import Axis
 from ..mesh import Mesh
 from ..plan import ParallelPlan
+from ..together import start_highest_of
 from ..wording import worded
 from .compiled import Forwards, check_options, check_uncompiled, divert
 from .hooks import Remove, install, modules_at, modules_ending
@@ -76,9 +76,8 @@ class ShardedModule:
     def begin(self, *, is_new: bool) -> Callable[[], bool]:
         """Collective, before a series of forwards: if the transformer is new to any rank, all compare what they are
         given in the first of them. Returns at once; that forward waits for the answer, as does what this gives."""
-        assert self.mesh.voters is not None, f"the mesh of plan {self.plan} is of `mesh_for`"
-        wait = start_highest(torch.tensor([int(is_new)]), self.mesh.voters)
-        self.compare_if(answer := lambda: bool(wait()))
+        wait = start_highest_of(self.mesh, int(is_new))
+        self.compare_if(answer := lambda: any(wait()))
         return answer
 
     def compare_if(self, answer: Callable[[], bool]) -> None:

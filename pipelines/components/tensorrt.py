@@ -17,8 +17,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...parallel.machine.folders import write_bytes
 from ...parallel.staging import in_host_memory
-from ..models.regular_file import parse_object, read_bytes, write_bytes
+from ..models.regular_file import parse_object, read_bytes
 
 if TYPE_CHECKING:
     import torch

@@ -26,7 +26,7 @@ from pydantic import TypeAdapter
 
 from ... import __version__
 from ...parallel.errors import BadInput, Cancelled
-from ...parallel.machine.folders import user_cache
+from ...parallel.machine.folders import user_cache, write_object
 from ...parallel.mesh import Mesh, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress, finish, title_of
@@ -34,7 +34,7 @@ from ...parallel.together import highest
 from ..components.store import store
 from ..families import FAMILIES
 from ..forecast.plans import num_steps_of, text_length_of
-from ..models.regular_file import read_object, write_object
+from ..models.regular_file import read_object
 from ..requests import Denoise
 from ..shape import nearest_frames, size_multiple
 from ..values import Latents, Model, to_plain
