@@ -139,7 +139,7 @@ class Resting:
         if self.device.type == "cuda":
             if self._pinned is not None:
                 self._pinned.free()
-            self._pinned = Pinned(self.blocks, without=self._without, key=self.key)
+            self._pinned = Pinned(self.blocks, cudart=torch.cuda.cudart(), without=self._without, key=self.key)
             inside = leaves(each for block in self.blocks for each in block.modules())
             left_out = [leaf for leaf in inside if leaf.value.data_ptr() in self._without]
             _move([*leaves(outside_of(self._component, self.blocks)), *left_out], self.device)
