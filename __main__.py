@@ -183,6 +183,7 @@ def _plan_options(plan: argparse.ArgumentParser) -> None:
     says = "does nothing any more: auto keeps no plans, since they change no result"
     add("--relearn", action="store_true", help=says)
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="of a workflow")
+    add("--online", action="store_true", help="ask the hub for the sizes of models that are not here")
     _reading_options(plan)
     add("--json", action="store_true")
 
@@ -287,6 +288,10 @@ def plan_command(arguments: argparse.Namespace) -> int:
     machine = first_devices(machine_named(arguments.machine, anew=arguments.measure), arguments.devices)
     asked |= {name: getattr(arguments, name) for name in ("dtype", "quantization", "engine")}
     allowed = _allowed(arguments)
+    if arguments.online:
+        from .pipelines.hub.child import outline_online
+
+        asked["outlines"] = outline_online
     found = plans_of(arguments.what, machine, written=written, settings=arguments.set, allowed=allowed, **asked)
     plain = [{"node": node, **to_plain(answer)} for node, answer in found]
     is_found = all(answer.chosen for _, answer in found)

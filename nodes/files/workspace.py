@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from ...parallel.wording import worded
+from ...pipelines.models.outlines import Outlines
 from ...pipelines.models.regular_file import sha256_of
 from ...pipelines.values import Place
 from .atomic import NotWritten
@@ -75,7 +76,7 @@ class Workspace:
     place: Place = field(default_factory=Place)
     max_pixels: int = MAX_PIXELS  # the most pixels of a picture that is read from a file or made by resizing
     host: Host = "python"
-    outlines: bool = False  # whether nothing is run, so that models which are not here may stand in outline
+    outlines: Outlines | None = None  # where nothing is run, how models that are not here stand in outline
     # Told of each file that a node writes, once it is whole and others may still follow.
     on_file: Callable[[Path], None] = field(default=lambda file: None, compare=False)
     # Each saved file is a new one, name_00001_.png and on, as ComfyUI's own; without it, a file of that name gives

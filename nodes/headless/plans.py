@@ -16,6 +16,7 @@ from ...pipelines.forecast.history import learned, setting_of
 from ...pipelines.forecast.known import machines_folder, with_devices
 from ...pipelines.forecast.plans import AUTO, Wanted, is_guided
 from ...pipelines.models.describe import DtypeChoice, card_of, describe_model
+from ...pipelines.models.outlines import Outlines, outline_of
 from ...pipelines.values import Engine, Model, Place, Quantization
 from ..files.workspace import Workspace
 from ..graph.ready import ready
@@ -87,6 +88,7 @@ def plans_of(
     # for a workflow, and what it may read
     settings: Sequence[str],
     allowed: Sequence[Path],
+    outlines: Outlines = outline_of,
 ) -> Plans:
     """How a model, or each denoise of a workflow by its node, would run on all of a machine. Raises `ValueError` where
     one is not known.
@@ -94,12 +96,19 @@ def plans_of(
     asked: dict[str, Any] = {"written": written, "guidance": guidance, "num_runs": num_runs, "engine": engine}
     if "@" in what or not what.lower().endswith(WORKFLOWS):
         roots = roots_of(Path(what), [what], allowed)
-        return [("", plan_model(what, machine, roots=roots, dtype=dtype, quantization=quantization, **asked))]
+        return [
+            (
+                "",
+                plan_model(
+                    what, machine, roots=roots, dtype=dtype, quantization=quantization, outlines=outlines, **asked
+                ),
+            )
+        ]
     file = Path(what)
     graph = read_workflow(file)
     place = Place(devices=machine.devices, plan=AUTO)
     named = [text.partition("=")[2] for text in settings]
-    workspace = Workspace(roots=roots_of(file, named, allowed), place=place, host="command line", outlines=True)
+    workspace = Workspace(roots=roots_of(file, named, allowed), place=place, host="command line", outlines=outlines)
     overrides = parse_set(graph, SPECS, settings, workspace=workspace)
     walk = Walk(ready(graph, SPECS, overrides, workspace=workspace), workspace=workspace, accelerators=machine.devices)
     found = [(name, plan_denoise(walk, name, machine, **asked)) for name in walk.denoising()[:MAX_DENOISES]]
@@ -124,9 +133,15 @@ def plan_model(
     dtype: DtypeChoice = "auto",
     quantization: Quantization = "none",
     engine: Engine = "eager",
+    outlines: Outlines = outline_of,
 ) -> Forecast:
-    """Raises `ValueError` for a model that is not here, and for what it cannot make."""
-    where: dict[str, Any] = {"device": machine.devices[0], "roots": tuple(roots), "is_here": False, "outlines": True}
+    """Raises `ValueError` for a model that is not here nor in outline, and for what it cannot make."""
+    where: dict[str, Any] = {
+        "device": machine.devices[0],
+        "roots": tuple(roots),
+        "is_here": False,
+        "outlines": outlines,
+    }
     model = describe_model(source, dtype=dtype, quantization=quantization, engine=engine, **where)
     wanted = Wanted(is_guided=is_guided(model, guidance=guidance))
     return _forecast(model, machine, wanted=wanted, written=written, num_runs=num_runs)

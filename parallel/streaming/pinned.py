@@ -13,6 +13,7 @@ import hashlib
 import logging
 import mmap
 import os
+import shutil
 import time
 import weakref
 from collections.abc import Sequence, Set
@@ -30,6 +31,18 @@ logger = logging.getLogger("latentloom")
 FOLDER, PREFIX = SHARED, SHARED_PREFIX
 FULL = b"latentloom blocks"  # behind the last block, once all are there
 FILL_S = 900.0  # for another process to read and fill what is as large as a host's memory
+
+
+def shared_room() -> int:
+    """Bytes that processes can share, what they share now among them; containers have 64 MB where nobody asked for
+    more."""
+    if not FOLDER.is_dir():
+        return 0
+    room = shutil.disk_usage(FOLDER).free
+    for file in FOLDER.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):  # it was removed meanwhile
+            room += file.stat().st_size
+    return room
 
 
 class Pinned:

@@ -35,11 +35,12 @@ GROWS_BY = 8  # so many of all blocks more must fit before a streamed component 
 class Resting:
     """A loaded component on the host, made ready for its device: streamed from `begin` to `end`.
 
-    Processes of a machine that give the same `key` share what is pinned for it.
+    Processes of a machine that give the same `key` share what is pinned for it. Without `pins`, for which the host may
+    have no room, blocks stay where they were loaded: in files that are mapped, or in memory where they were converted.
     """
 
-    def __init__(self, component: nn.Module, name: str, device: str, *, key: str = "") -> None:
-        self.name, self.device, self.key = name, torch.device(device), key
+    def __init__(self, component: nn.Module, name: str, device: str, *, key: str = "", pins: bool = True) -> None:
+        self.name, self.device, self.key, self._pins = name, torch.device(device), key, pins
         self._component = component
         first = next(component.parameters(), None)  # libraries take its device for that of the whole component
         self.blocks = [block for block in blocks_of(component) if all(each is not first for each in block.parameters())]
@@ -139,7 +140,12 @@ class Resting:
         if self.device.type == "cuda":
             if self._pinned is not None:
                 self._pinned.free()
-            self._pinned = Pinned(self.blocks, cudart=torch.cuda.cudart(), without=self._without, key=self.key)
+            if self._pins:
+                cudart = torch.cuda.cudart()
+                self._pinned = Pinned(self.blocks, cudart=cudart, without=self._without, key=self.key)
+            else:
+                told = "%s: the host's memory has no room for its blocks, which are read from the disk in each step"
+                logger.warning(told, self.name)
             inside = leaves(each for block in self.blocks for each in block.modules())
             left_out = [leaf for leaf in inside if leaf.value.data_ptr() in self._without]
             _move([*leaves(outside_of(self._component, self.blocks)), *left_out], self.device)

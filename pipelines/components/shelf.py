@@ -155,14 +155,19 @@ class Shelf:
                 "components need %.1f GiB on %s, more than its budget of %.1f", needed, place, budget / 2**30
             )
 
-    def _make_host_room(self, num_bytes: int, keep: set[Key]) -> None:
-        """For what is to be pinned: others that nobody uses now are no longer."""
-        pinned = [key for key, entry in self._entries.items() if entry.host_bytes and key not in keep]
-        for key in sorted(pinned, key=lambda key: self._entries[key].last_use):
-            if sum(entry.host_bytes for entry in self._entries.values()) + num_bytes <= default_budget("cpu"):
-                return
-            if not self._loans.is_lent(key):
+    def _make_host_room(self, num_bytes: int, keep: set[Key]) -> bool:
+        """For what is to be pinned, once for all ranks where they can share it: others that nobody uses now are no
+        longer. Whether there is room now."""
+        from ...parallel.streaming.pinned import shared_room
+
+        num_bytes *= 1 if num_bytes <= shared_room() else self._num_ranks_here
+        pinned = {key: entry.host_bytes for key, entry in self._entries.items()}
+        room = default_budget("cpu") - num_bytes - sum(pinned.values())
+        for key in sorted(pinned.keys() - keep, key=lambda key: self._entries[key].last_use):
+            if room < 0 < pinned[key] and not self._loans.is_lent(key):
+                room += pinned[key]
                 self._drop(key)
+        return room >= 0
 
     def _evict(self, place: str, num_bytes: int, keep: set[Key], working_bytes: int) -> float:
         """Let go of what is used least, until so many bytes more are within the budget, which is given back."""

@@ -211,11 +211,12 @@ class ComponentStore(Shelf):
             if use.shares is not None and denoises:
                 self._drop_shares(keep)
             num_bytes = expected_bytes(files, model, weights=mesh.plan.num_shares if mesh else 1)
+            pins = True
             if must_rest:
-                self._make_host_room(num_bytes, keep)
+                pins = self._make_host_room(num_bytes, keep)
                 num_bytes = 0  # as many of its blocks come as others leave room for
             self._make_room(place, num_bytes, keep, use.working_bytes if place == model.device else 0)
-            entry = self._entries[key] = self._new_entry(use, files, place, readers)
+            entry = self._entries[key] = self._new_entry(use, files, place, readers, pins=pins)
             finish(place)  # who uses it next may do so on another stream
         is_changed = mesh is not None or condition.engine != "eager" or condition.graphs != "off"
         if denoises and entry.prepared is None and is_changed:
@@ -239,7 +240,9 @@ class ComponentStore(Shelf):
         # also where this rank lacks nothing: the others wait for its answer
         return who_reads([(model.fingerprint, model.dtype, model.quantization, *lacking)] if lacking else [], mesh)
 
-    def _new_entry(self, use: Use, files: ComponentFiles, place: str, readers: Readers | None) -> StoredComponent:
+    def _new_entry(
+        self, use: Use, files: ComponentFiles, place: str, readers: Readers | None, *, pins: bool
+    ) -> StoredComponent:
         from ..spreading.transformer import leave_padding_out
         from . import lora
 
@@ -265,7 +268,7 @@ class ComponentStore(Shelf):
             if rests:
                 from .resting import Resting
 
-                resting = Resting(component, files.name, place, key=use.contents(files.name))
+                resting = Resting(component, files.name, place, key=use.contents(files.name), pins=pins)
             else:
                 component.to(place)
         if denoises:

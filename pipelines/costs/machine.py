@@ -13,6 +13,7 @@ from typing import Any
 
 from ...parallel.errors import did_you_mean
 from ...parallel.progress import Factors
+from ..components.memory import HOST_SHARE
 from ..models.regular_file import read_object
 from .chips import CHIPS, FABRICS, GIB, Chip
 
@@ -45,6 +46,7 @@ class Machine:
     disk_bytes_per_s: float = DISK_BYTES_PER_S
     upload_bytes_per_s: float = UPLOAD_BYTES_PER_S
     pinned_bytes_per_s: float = PINNED_BYTES_PER_S  # from the host's pinned memory to a device, while no other asks
+    host_bytes: int = 0  # the host's memory, where somebody has said how much that is
     limit_bytes: int = 0  # on a CPU, what a rank may take beside what all map, where somebody limits that
     is_measured: bool = False
     # The same for some of its devices as for all, and another one once they were measured anew; "" where the rates of
@@ -58,14 +60,21 @@ class Machine:
         """Whether its seconds are told: not while they follow from assumed rates that no earlier run has corrected."""
         return not self.is_assumed or corrects(self.factors)
 
-    def streaming(self, num_devices: int, *, sharing: int = 1) -> float:
-        """Bytes a second at which weights come to each of so many devices at a time from the host's memory. On a CPU
-        they are copied there, read and written. Where all that travels passes the host, its rate is shared; of other
-        machines nobody knows a common limit: each device has a link of its own, to memory that is faster than several.
+    def has_host_room(self, num_bytes: float) -> bool:
+        """Whether so much of a model can rest in the host's memory; else it is read from the disk in each forward."""
+        return not self.host_bytes or num_bytes <= HOST_SHARE * self.host_bytes
+
+    def streaming(self, num_devices: int, *, num_bytes: float = 0, sharing: int = 1) -> float:
+        """Bytes a second at which weights come to each of so many devices at a time from the host's memory, or from the
+        disk where that has no room for `num_bytes`. On a CPU they are copied there, read and written. Where all that
+        travels passes the host, its rate is shared; of other machines nobody knows a common limit: each device has a
+        link of its own, to memory that is faster than several.
 
         Of groups of `sharing` ranks that share tokens each brings a part, and they gather it, where that is faster.
         """
         chip = self.chip(num_devices)
+        if not self.has_host_room(num_bytes):  # of several that want the same block one reads it
+            return self.disk_bytes_per_s
         if self.kind == "cpu":
             return chip.bytes_per_s / 2
         total = chip.wires.total_bytes_per_s if chip.wires else 0.0
@@ -94,8 +103,9 @@ def pinned_rate(title: str) -> float:
     return PINNED_BYTES_PER_S / 2 if words.intersection(NARROW) else PINNED_BYTES_PER_S
 
 
-def limited(machine: Machine, limit: int) -> Machine:
+def limited(machine: Machine, limit: int, host_bytes: int = 0) -> Machine:
     """The machine where so many bytes of each device may be taken, on a CPU by each rank; 0 has no limit."""
+    machine = dataclasses.replace(machine, host_bytes=host_bytes or machine.host_bytes)
     if machine.kind == "cpu":
         return dataclasses.replace(machine, limit_bytes=limit)
     return dataclasses.replace(machine, memory_bytes=min(machine.memory_bytes, limit or machine.memory_bytes))
@@ -168,6 +178,7 @@ FIELDS: Mapping[str, tuple[str, float]] = {
     "start_us": ("fabric.start_s", 1e-6),
     "hop_us": ("fabric.hop_s", 1e-6),
     "launch_us": ("chip.launch_s", 1e-6),
+    "host_gib": ("machine.host_bytes", GIB),
     "disk_gb_per_s": ("machine.disk_bytes_per_s", 1e9),
     "upload_gb_per_s": ("machine.upload_bytes_per_s", 1e9),
     "pinned_gb_per_s": ("machine.pinned_bytes_per_s", 1e9),
@@ -189,7 +200,7 @@ def _from_file(path: Path) -> Machine:
             raise ValueError(f"{path} sets {key} to {str(value)[:50]!r}; give a number above 0")
         whole, unit = FIELDS[key]
         kind, _, field = whole.partition(".")
-        known[kind][field] = int(value * unit) if field == "memory_bytes" else value * unit
+        known[kind][field] = int(value * unit) if field in ("memory_bytes", "host_bytes") else value * unit
     machine = named_machine(like)
 
     def better(old: Chip) -> Chip:

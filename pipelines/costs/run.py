@@ -45,6 +45,7 @@ class Run:
     # Of a device whose blocks of weights come from the host's memory: what comes in a step, and how long that takes.
     streamed_bytes: int = 0
     streaming_s: float = 0.0
+    is_from_disk: bool = False  # since the host's memory has no room for them
 
     @property
     def num_devices(self) -> int:
@@ -101,7 +102,7 @@ def predict(
     if streamed_bytes:
         # Each block comes while the one before computes, but for a forward's first. Seen on one H200: FLUX whole takes
         # 173.5 ms a step; of its 23.7 GB in 57 blocks all from the host 433 ms (428 to copy them), half of them 227.
-        rate = machine.streaming(busy, sharing=plan.sequence)
+        rate = machine.streaming(busy, num_bytes=demand.transformer_bytes, sharing=plan.sequence)
         streaming_s = forwards * streamed_bytes / rate * factors.step
         waiting = max(0.0, forwards * streamed_bytes / rate - one.seconds) + forwards * demand.block_bytes / rate
         one = replace(one, weights=one.weights + waiting)
@@ -114,7 +115,8 @@ def predict(
     around = STAGE_LAUNCHES * alone.launch_s
     text_s = _encoding(demand, alone)
     if streamed_text_bytes:
-        text_s = max(text_s, demand.num_texts * streamed_text_bytes / machine.streaming(replicas))
+        rest_bytes = demand.load_bytes - demand.transformer_bytes
+        text_s = max(text_s, demand.num_texts * streamed_text_bytes / machine.streaming(replicas, num_bytes=rest_bytes))
     # Files are read once, into memory that all ranks map; each rank's share goes up to its device meanwhile.
     load_s = demand.load_bytes / machine.disk_bytes_per_s
     if machine.kind != "cpu":
@@ -134,6 +136,7 @@ def predict(
         load_s=load_s,
         streamed_bytes=int(forwards * streamed_bytes),
         streaming_s=streaming_s,
+        is_from_disk=streamed_bytes > 0 and not machine.has_host_room(demand.transformer_bytes),
     )
 
 

@@ -124,13 +124,16 @@ def _limit(answer: Forecast) -> str:
 
 def _weights(answer: Forecast, run: Run) -> str:
     """Where they are: whole, shared, or in part at the host, and the least memory with which they could be."""
-    device, link = ("rank", "copying") if answer.machine.kind == "cpu" else ("device", "the link to the host")
+    machine = answer.machine
+    device, link = ("rank", "copying") if machine.kind == "cpu" else ("device", "the link to the host")
     if run.plan.weights > 1:
         return f"a share on each {device}"
     if not run.streamed_bytes:
         return f"whole on {'each' if run.num_devices > 1 else 'the'} {device}"
     whole, least = (answer.memory_for(run, streams=streams) / GIB for streams in (False, True))
-    took = f", in {duration(run.streaming_s)}" if answer.machine.is_timed else ""
+    took = f", in {duration(run.streaming_s)}" if machine.is_timed else ""
+    if run.is_from_disk:
+        took, link = f"{took}, from the disk, as {machine.host_bytes / GIB:.3g} GiB of the host are too few", "the disk"
     limit = link if run.is_link_bound else "computing"
     return (
         f"streamed, {volume(run.streamed_bytes)} a step{took}: {limit} is the limit; whole they need {whole:.3g} GiB "

@@ -261,10 +261,11 @@ def streaming(run: Run, machine: Machine) -> str:
     if not run.streamed_bytes:
         return ""
     sent, limit = volume(run.streamed_bytes), "for which it waits" if run.is_link_bound else "less than it computes"
+    if run.is_from_disk:
+        limit = "since the host has no memory for them, and they are read from the disk"
     if not machine.is_timed:
         return worded("{} of each step's weights come from host memory", sent)
-    rate = volume(machine.streaming(run.num_devices, sharing=run.plan.sequence))
-    took = duration(run.streaming_s)
+    rate, took = volume(run.streamed_bytes / run.streaming_s), duration(run.streaming_s)
     return worded(
         "{} of each step's weights come from host memory at {}/s, which takes {} a step, {}",
         sent,

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...parallel.machine.folders import locked, private, private_folder
 from ...parallel.machine.machine import num_sockets
-from ...parallel.machine.now import devices_now, num_cores
+from ...parallel.machine.now import devices_now, host_bytes, num_cores
 from ...parallel.progress import SILENT, Progress
 from ..costs.machine import Machine, limited
 from ..costs.measured import PARTS, Plain, checked, keep, kept, machine_of
@@ -37,7 +37,7 @@ def machine_here(
     spot = spot_of((), devices_now())
     before = folder and kept(folder, spot.key)
     if before and not anew:
-        return limited(machine_of(before), spot.limit)
+        return limited(machine_of(before), spot.limit, host_bytes())
     is_idle = is_free() and not is_busy(spot)
     if not is_idle and not anew:
         logger.warning("something else works on this machine, so that it is not measured now, but assumed")
@@ -54,7 +54,7 @@ def machine_here(
                 except OSError as error:  # which costs the next measurement, not this one
                     told = "what was measured is not kept for later: %s cannot be written (%s)"
                     logger.warning(told, folder, error.strerror)
-    return limited(machine_of(found), spot.limit)
+    return limited(machine_of(found), spot.limit, host_bytes())
 
 
 @contextlib.contextmanager

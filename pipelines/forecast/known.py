@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ...parallel.machine.folders import user_cache
 from ...parallel.machine.machine import driver_version, num_sockets
-from ...parallel.machine.now import DeviceNow, devices_now, links_now, num_cores
+from ...parallel.machine.now import DeviceNow, devices_now, host_bytes, links_now, num_cores
 from ...parallel.wording import worded
 from ..components.memory import memory_limit
 from ..costs.chips import CHIPS, FABRICS, Chip, Fabric
@@ -98,7 +98,7 @@ def machine_at(spot: Spot) -> Machine:
     else:
         gpus = [each for each in spot.shown if each.name in spot.devices] or list(spot.shown)
         machine = _gpus(gpus if spot.kind == kind else [], count, kind, spot.shown[0].total_bytes)
-    return limited(machine, spot.limit)
+    return limited(machine, spot.limit, host_bytes())
 
 
 @cache

@@ -5,6 +5,7 @@ no order, answer or sentence has it.
 """
 
 import contextlib
+import functools
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,22 @@ def looked_at(model_id: str, revision: str, *, timeout_s: float = LOOK_S) -> Hub
         order = {"what": "look", "id": model_id, "revision": revision, "folder": folder}
         with contextlib.closing(HubProcess(order)) as process:
             return HubModel.from_plain(next(process.events(silent_s=timeout_s))["model"])
+
+
+@functools.cache
+def outline_online(model_id: str, revision: str) -> Path:
+    """A folder with the sizes of a model's weights, as the hub has them, and no weights; removed at this process's end.
+    Raises `NotFetched`."""
+    folder = tempfile.mkdtemp(dir=_home().name)
+    order = {"what": "outline", "id": model_id, "revision": revision, "folder": folder}
+    with contextlib.closing(HubProcess(order)) as process:
+        next(process.events(silent_s=SILENT_S))
+    return Path(folder)
+
+
+@functools.cache
+def _home() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="latentloom-outlines-")
 
 
 def fetching(model: HubModel, cache: Path) -> HubProcess:

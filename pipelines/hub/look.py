@@ -151,7 +151,7 @@ def _what_runs(model: HubModel, siblings: Sequence[Any], folder: Path) -> tuple[
     if sizes[index] > MOST_INDEX_BYTES or len(siblings) > MOST_FILES:
         size, count = sizes[index], len(siblings)
         raise NotFetched(worded("{} has an index of {} bytes and {} files, which is no model's", model.id, size, count))
-    _get(model, _file(listed[index]), folder)
+    keep_small(model, _file(listed[index]), folder)
     family, patterns = patterns_of(folder, model.id)
     check_weights(model.id, sizes, patterns)
     _check_configs(model, folder, listed)
@@ -180,14 +180,15 @@ def _check_configs(model: HubModel, folder: Path, listed: Mapping[str, Any]) -> 
     if (num_bytes := sum(file.num_bytes for file in configs.values())) > MOST_CONFIG_BYTES:
         raise NotFetched(worded("{} has configs of {} bytes, which is no model's", model.id, num_bytes))
     for name, file in configs.items():
-        _get(model, file, folder)
+        keep_small(model, file, folder)
         plain = read_object(folder / file.name, what=f"config of {name}")
         allowed = allowed_keys(plain) if asked[name] == "diffusers" else ()
         if reason := foreign_entry({key: value for key, value in plain.items() if key not in allowed}):
             raise NotFetched(worded("component {} of {} {}; this model is not fetched", name, model.id, reason))
 
 
-def _get(model: HubModel, file: HubFile, folder: Path) -> None:
+def keep_small(model: HubModel, file: HubFile, folder: Path) -> None:
+    """As it is on the hub. Raises as `bring` does."""
     target = folder / file.name
     target.parent.mkdir(exist_ok=True)
     with target.open("w+b") as opened:

@@ -4,6 +4,8 @@ Run by `child.py`. It is a process of its own because a hub that hangs, or a cli
 only with its process.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import queue
@@ -11,11 +13,15 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ...parallel.wording import worded
 
+if TYPE_CHECKING:
+    from .look import HubFile, HubModel
+
 TELL_S = 1.0  # between two lines about bytes
+NUM_AT_A_TIME = 8  # headers: a large model's weights are in dozens of files
 LOOK_BYTES = 4 << 30  # of address space, for what a hub tells of a model: all of it is read at once
 TELLING = threading.Lock()
 
@@ -44,12 +50,15 @@ def _obey(order: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
     from .fetching import CHUNK_BYTES, fetch
     from .look import HubModel, look
 
-    if order["what"] == "look":
-        if sys.platform == "linux":
-            import resource
+    if order["what"] != "fetch" and sys.platform == "linux":
+        import resource
 
-            resource.setrlimit(resource.RLIMIT_AS, (LOOK_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        resource.setrlimit(resource.RLIMIT_AS, (LOOK_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    if order["what"] == "look":
         return {"model": look(order["id"], order["revision"], Path(order["folder"])).to_plain()}
+    if order["what"] == "outline":
+        _outline(order["id"], order["revision"], Path(order["folder"]))
+        return {}
     from huggingface_hub import constants
 
     constants.DOWNLOAD_CHUNK_SIZE = CHUNK_BYTES  # pyrefly: ignore[bad-assignment]
@@ -57,6 +66,51 @@ def _obey(order: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
     threading.Thread(target=_tell_newest, args=(newest, answers), name="latentloom bytes", daemon=True).start()
     model, cache = HubModel.from_plain(order["model"]), Path(order["cache"])
     return {"folder": str(fetch(model, cache, lambda size, count: newest.put((size, count))))}
+
+
+def _outline(model_id: str, revision: str, folder: Path) -> None:
+    """Make of an empty folder one that says all that is asked of a model before it runs: of weights the headers."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from ..models.folder import INDEX, MODULAR_INDEX
+    from ..models.outlines import SIZES_FROM
+    from ..models.regular_file import read_object
+    from .look import NotFetched, is_ours, look, refusal
+
+    model = look(model_id, revision, folder)
+    if model.problem:
+        failed = NotFetched(model.problem)
+        failed.code = model.code
+        raise failed
+    try:
+        with ThreadPoolExecutor(NUM_AT_A_TIME) as threads:
+            list(threads.map(lambda file: _outline_file(model, file, folder), model.files))
+    except Exception as error:
+        raise error if is_ours(error) else refusal(model_id, revision, error) from None
+    index = next(each for each in (folder / INDEX, folder / MODULAR_INDEX) if each.exists())
+    named = {**read_object(index, what="the index"), SIZES_FROM: f"the headers of {model_id}@{model.commit[:8]}"}
+    index.write_text(json.dumps(named))
+
+
+def _outline_file(model: HubModel, file: HubFile, folder: Path) -> None:
+    from .look import MOST_INDEX_BYTES, keep_small, open_hub
+
+    target = folder / file.name
+    target.parent.mkdir(exist_ok=True)
+    if target.suffix == ".safetensors":
+        tensors = open_hub().parse_safetensors_file_metadata(model.id, file.name, revision=model.commit).tensors
+        said = ("dtype", "shape", "data_offsets")
+        header = json.dumps(
+            {name: {key: getattr(each, key) for key in said} for name, each in tensors.items()}
+        ).encode()
+        with target.open("xb") as opened:
+            opened.write(len(header).to_bytes(8, "little") + header)
+            # the weights are a hole, which takes no room
+            opened.truncate(opened.tell() + max((each.data_offsets[1] for each in tensors.values()), default=0))
+    elif target.suffix == ".json" and file.num_bytes <= MOST_INDEX_BYTES:
+        keep_small(model, file, folder)
+    else:  # words of tokenizers, of which only is asked whether they are there
+        target.write_text("{}")
 
 
 def _tell_newest(newest: queue.SimpleQueue[tuple[int, int]], answers: IO[str]) -> None:

@@ -25,6 +25,7 @@ from .component_files import fingerprint_of_parts, inspect_components, inspect_m
 from .facts import read_card
 from .folder import read_allowed_index
 from .loras.lora_file import check_lora
+from .outlines import Outlines
 from .packing import check_checkpoints, read_checkpoint
 from .regular_file import sha256_of
 from .source import PICKLES, ResolvedSource, exists, is_allowed, resolve_source, split_source
@@ -57,7 +58,7 @@ def describe_model(
     loras: Sequence[Lora] = (),
     roots: Sequence[Path] | None = None,
     is_here: bool = True,
-    outlines: bool = False,
+    outlines: Outlines | None = None,
 ) -> Model:
     """Find and check a model's files and settle its device and dtype. Raises `ValueError`; reads headers only.
 

@@ -11,7 +11,7 @@ import itertools
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -24,12 +24,15 @@ SIZES_FROM = "_sizes_from"  # the entry of an outline's index that names its sou
 RUN = re.compile(r"([0-9]+):([0-9]+)")
 ITEM_BYTES = 2  # bf16, in which models are published
 MAKING = Lock()
+# The folder of a model by its id and revision, None for one that is not known.
+Outlines = Callable[[str, str], Path | None]
 
 
-def outline_of(model_id: str) -> Path | None:
-    """The folder of a model, made once in a process and removed at its end; None for one that is not in the table."""
+def outline_of(model_id: str, revision: str = "") -> Path | None:
+    """The folder of a model, made once in a process and removed at its end; None for one that is not in the table, and
+    for revisions, of which the table knows nothing."""
     with MAKING:  # or two threads would make one
-        return _made(model_id) if model_id in _table()["models"] else None
+        return _made(model_id) if model_id in _table()["models"] and not revision else None
 
 
 @functools.cache

@@ -21,7 +21,7 @@ from typing import Literal
 from ...parallel.errors import BadInput
 from ...parallel.wording import worded
 from ..values import Model
-from .outlines import known_ids, outline_of
+from .outlines import Outlines, known_ids
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,199}")
@@ -76,12 +76,12 @@ class NotPulled(BadInput):
 
 
 def resolve_source(
-    source: str, *, revision: str = "", roots: Sequence[Path] | None = None, outlines: bool = False
+    source: str, *, revision: str = "", roots: Sequence[Path] | None = None, outlines: Outlines | None = None
 ) -> ResolvedSource:
     """Find the files of a folder, `FILE.safetensors@BASE`, hub id in the local cache, or `builtin:NAME`.
 
-    With `roots`, local paths outside of them are refused (links followed). With `outlines`, which only who plans may
-    ask for, a hub id that is not here is its outline. Raises `ValueError`, never downloads.
+    With `roots`, local paths outside of them are refused (links followed). With `outlines`, which only who plans
+    gives, a hub id that is not here is its outline. Raises `ValueError`, never downloads.
     """
     source = source.strip()
     if not source or "\0" in source or len(source) > 4096:
@@ -180,7 +180,9 @@ def _resolve_folder(source: str, roots: Sequence[Path] | None) -> ResolvedSource
     return ResolvedSource(kind="folder", folder=found, id=str(found))
 
 
-def _resolve_file(source: str, *, revision: str, roots: Sequence[Path] | None, outlines: bool) -> ResolvedSource:
+def _resolve_file(
+    source: str, *, revision: str, roots: Sequence[Path] | None, outlines: Outlines | None
+) -> ResolvedSource:
     file, base = split_source(source) if JOINT.search(source) else (source, "")
     told, name, suffix = file[:300], Path(file).name, Path(file).suffix
     if file.lower().endswith(PICKLES):
@@ -212,15 +214,15 @@ def _resolve_file(source: str, *, revision: str, roots: Sequence[Path] | None, o
     return ResolvedSource(kind="file", folder=rest.folder, file=found, id=f"{found}@{rest.id}", revision=rest.revision)
 
 
-def _resolve_hub(name: str, revision: str, *, outlines: bool) -> ResolvedSource:
+def _resolve_hub(name: str, revision: str, *, outlines: Outlines | None) -> ResolvedSource:
     if revision and not REVISION.fullmatch(revision):
         raise ValueError(
             worded("revision {!r} is no branch, tag or commit; leave it empty for the default", revision[:100])
         )
     if (folder := find_snapshot(name, revision)) is None:
-        if outlines and not revision and (outline := outline_of(name)) is not None:
+        if outlines is not None and (outline := outlines(name, revision)) is not None:
             return ResolvedSource(kind="hub", folder=outline, id=name)
-        raise NotPulled(name, revision, planned=known_ids() if outlines else ())
+        raise NotPulled(name, revision, planned=known_ids() if outlines is not None else ())
     return ResolvedSource(kind="hub", folder=folder, id=name, revision=folder.name)
 
 

@@ -13,9 +13,10 @@ from typing import Any
 import huggingface_hub
 import pytest
 
+from latentloom.__main__ import main
 from latentloom.pipelines.hub import fetching as cache_files
 from latentloom.pipelines.hub import look as looking
-from latentloom.pipelines.hub.child import looked_at
+from latentloom.pipelines.hub.child import looked_at, outline_online
 from latentloom.pipelines.hub.fetching import fetch, had_bytes, is_whole, part_of, pull, remove
 from latentloom.pipelines.hub.look import Gated, HubFile, HubModel, NotFetched, open_hub
 from latentloom.pipelines.models.installed import installed_models
@@ -58,6 +59,41 @@ def test_a_look_tells_licence_access_size_and_family_and_fetches_no_weights(hub:
     assert model.num_bytes == sum((hub.folder / name).stat().st_size for name in names(model))
     assert {name.rpartition("/")[2] for name in hub.sent} == {"model_index.json", "config.json"} and not cache.exists()
     assert HubModel.from_plain(json.loads(json.dumps(model.to_plain()))) == model
+
+
+def test_a_model_is_planned_by_the_headers_on_the_hub_and_nothing_of_it_stays(
+    hub: FakeHub, cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outline_online.cache_clear()
+    asked = ["plan", "org/name", "--machine", "1xH100", "--json"]
+    assert main(asked) == 2 and not hub.asked, "nobody is asked without --online"
+    capsys.readouterr()
+    assert main([*asked, "--online"]) == 0
+    online = json.loads(capsys.readouterr().out)
+    assert main(["plan", str(hub.folder), *asked[2:]]) == 0
+    here = json.loads(capsys.readouterr().out)
+    assert online[0]["chosen"] == here[0]["chosen"] and f"org/name@{COMMIT[:8]}" in json.dumps(online)
+    weights = {name: size for name, size in hub.sent.items() if name.endswith(".safetensors")}
+    large = max(weights, key=lambda name: (hub.folder / name).stat().st_size)
+    assert len(weights) == len(list(hub.folder.rglob("*.safetensors"))) and weights[large] < 120_000
+    assert not cache.exists()
+    with pytest.raises(NotPulled):
+        resolve_source("org/name")
+
+
+def test_what_the_hub_refuses_of_a_model_that_is_planned_is_one_sentence(
+    hub: FakeHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outline_online.cache_clear()
+    assert main(["plan", "org/other", "--online"]) == 2
+    assert "no model org/other on the hub" in capsys.readouterr().err
+    hub.has_access = False
+    assert main(["plan", "org/name", "--online"]) == 2
+    assert "org/name is gated" in capsys.readouterr().err
+    (hub.folder / "transformer/config.json").write_text("{")
+    hub.has_access = True
+    assert main(["plan", "org/name", "--online"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_what_is_fetched_is_a_model_here_whole_and_no_byte_twice(hub: FakeHub, cache: Path) -> None:

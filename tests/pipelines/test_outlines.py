@@ -159,7 +159,7 @@ def test_tiles_of_a_decode_are_shared_out_wherever_they_can_be() -> None:
 def test_a_model_that_is_here_comes_before_its_outline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = ROOT / "pipelines" / "bobbin" / "model"
     monkeypatch.setattr("latentloom.pipelines.models.source.find_snapshot", lambda name, revision: here)
-    assert describe_model(FLUX, device="cpu", is_here=False, outlines=True).folder == str(here)
+    assert describe_model(FLUX, device="cpu", is_here=False, outlines=outline_of).folder == str(here)
 
 
 def test_an_outline_is_no_model_to_run(tmp_path: Path) -> None:

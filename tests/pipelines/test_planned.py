@@ -23,7 +23,7 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import Factors
 from latentloom.pipelines.components.memory import MEMORY
 from latentloom.pipelines.costs.chips import GIB
-from latentloom.pipelines.costs.machine import Machine, limited, named_machine
+from latentloom.pipelines.costs.machine import Machine, limited, named_machine, read_machine
 from latentloom.pipelines.costs.run import Run, duration, volume
 from latentloom.pipelines.forecast.choice import IDLE_GAIN, best, compiled_hint, counts, graphs_told, ring_hint, settled
 from latentloom.pipelines.forecast.explained import SECONDS, as_text, in_brief, to_plain
@@ -143,6 +143,22 @@ def test_weights_come_from_the_host_only_where_they_have_no_room_and_that_is_tol
     assert "weights whole on the device" in as_text(whole)
     assumed = forecast(answer.model, answer.wanted, dataclasses.replace(answer.machine, is_assumed=True))
     assert assumed.why == "3.28 GB of each step's weights come from host memory"
+
+
+def test_blocks_that_the_host_has_no_memory_for_come_from_the_disk(hollow: Models, tmp_path: Path) -> None:
+    """FLUX's transformer has 22.2 GiB; the host gives 60 % of its memory for them."""
+    file, model, told = tmp_path / "small.json", plan(hollow("flux"), "1x4060Laptop").model, dict[int, Forecast]()
+    for gib in (32, 64):
+        file.write_text(json.dumps({"like": "1x4060Laptop", "host_gib": gib, "disk_gb_per_s": 2}))
+        told[gib] = forecast(model, Wanted(), read_machine(str(file)))
+    small, large = told[32].chosen, told[64].chosen
+    assert small is not None and large is not None and small.is_from_disk and not large.is_from_disk
+    assert small.streamed_bytes == large.streamed_bytes
+    assert small.streaming_s == pytest.approx(small.streamed_bytes / 2e9)
+    assert " at 2 GB/s, " in told[32].why and told[32].why.endswith("they are read from the disk")
+    assert "from the disk, as 32 GiB of the host are too few: the disk is the limit" in as_text(told[32]).replace(
+        "\n        ", " "
+    )
 
 
 def test_on_a_cpu_nothing_streams_unless_somebody_limits_what_a_rank_may_take(hollow: Models) -> None:

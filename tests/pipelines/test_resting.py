@@ -6,17 +6,21 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from bodies.resting import change_loras, compare, limited, resting, transformers
 from latentloom.parallel.errors import EASED, OutOfMemory
 from latentloom.parallel.pool.job import End, failure, first_cause
+from latentloom.parallel.streaming import pinned
 from latentloom.pipelines import placement, stages
+from latentloom.pipelines.components import shelf
 from latentloom.pipelines.components.memory import MEMORY, default_budget, memory_limit, read_bytes
 from latentloom.pipelines.components.resting import Resting, blocks_of, spread
 from latentloom.pipelines.components.store import ComponentStore, store
@@ -24,6 +28,7 @@ from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.requests import Denoise, EncodeText
 from latentloom.pipelines.values import Latents, Lora, Model, from_plain, to_plain
 from support.lora_files import write_lora
+from support.packed_files import write_gguf
 from support.ranks import Ranks
 from support.told import Told
 
@@ -52,6 +57,22 @@ def lora(tiny: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) 
 @pytest.mark.parametrize("kind", ["plain", "guided", "odd", "int8", "first_block", "taylorseer"])
 def test_one_rank_gives_the_same_bits(model: Callable[..., Any], kind: str) -> None:
     check(compare(0, model("flux"), ["ulysses=1"], [kind]), 1)
+
+
+@pytest.mark.parametrize("way", ["one.gguf", "one.safetensors"])
+def test_a_single_file_does_on_one_rank_and_on_two_with_a_lora_too(
+    pair: Ranks, tiny: Callable[[str], Path], lora: Callable[..., dict[str, Any]], tmp_path: Path, way: str
+) -> None:
+    """Packed by Q8_0, which is unpacked when it is loaded; and as it is, mapped."""
+    weights, path = load_file(tiny("flux") / "transformer" / "diffusion_pytorch_model.safetensors"), tmp_path / way
+    if way == "one.gguf":
+        write_gguf(path, weights)
+    else:
+        save_file(weights, path)
+    model = to_plain(describe_model(f"{path}@{tiny('flux')}", device="cpu"))
+    check(compare(0, model, ["ulysses=1"], ["plain"]), 1)
+    for found in pair.run("bodies.resting:compare", model, ["ulysses=2"], ["plain"], lora(1)):
+        check(found, 1)
 
 
 @pytest.mark.parametrize("family", ["qwen_image", "sd3", "wan22", "flux_2", "ltx_2", "z_image"])
@@ -324,6 +345,33 @@ def test_a_limit_bounds_what_components_may_take(monkeypatch: pytest.MonkeyPatch
     assert (memory_limit(), default_budget("cpu")) == (10**6, 940_000)
     monkeypatch.setenv(MEMORY, "900000GB")
     assert default_budget("cpu") == whole
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "can_share", "left", "has_room"),
+    [
+        (40, True, ["new", "old", "used"], True),
+        (60, True, ["new", "used"], True),
+        (80, True, ["used"], True),
+        (81, True, ["used"], False),
+        (40, False, ["used"], True),  # each of two ranks needs as much
+        (41, False, ["used"], False),
+    ],
+)
+def test_what_is_pinned_makes_way_for_what_is_to_be_until_there_is_room(
+    num_bytes: int, can_share: bool, left: list[str], has_room: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host lends 100 bytes; 20 are pinned for each of three, of which one is in use."""
+    monkeypatch.setattr(shelf, "default_budget", lambda place: 100)
+    monkeypatch.setattr(pinned, "shared_room", lambda: 10**9 if can_share else 0)
+    kept, found = {("used",)}, shelf.Shelf(None)
+    found.share_host(2)
+    for last_use, name in enumerate(("old", "new", "used")):
+        resting: Any = SimpleNamespace(host_bytes=20, num_bytes=0, end=lambda: None, free=lambda: None)
+        entry = shelf.StoredComponent(nn.Linear(1, 1), 0, "cpu", last_use, resting=resting)
+        found._entries[name,] = entry
+    assert found._make_host_room(num_bytes, kept) is has_room
+    assert sorted(name for (name,) in found._entries) == left
 
 
 @pytest.mark.parametrize("num_blocks", [1, 2, 7, 57])

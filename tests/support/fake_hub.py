@@ -102,12 +102,15 @@ class FakeHub:
             _send(request, 404, b"", {"X-Error-Code": "EntryNotFound"})
             return
         data = (self.folder / name).read_bytes()
-        given = re.fullmatch(r"bytes=(\d+)-", request.headers.get("range", ""))
+        size, content = len(data), hash_of(data)
+        given = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("range", ""))
         start = int(given[1]) if given else 0
+        if given and given[2]:
+            data = data[: int(given[2]) + 1]
         request.send_response(206 if given else 200)
-        headers = {"ETag": f'"{hash_of(data)}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
+        headers = {"ETag": f'"{content}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
         if given:
-            headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
+            headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{size}"
         for key, value in {**headers, "Content-Length": str(len(data) - start)}.items():
             request.send_header(key, value)
         request.end_headers()
