@@ -13,7 +13,7 @@ import queue
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,24 +29,6 @@ NUM_TRIALS = 3  # the first one connects the ranks
 ASK_S = 0.02  # between looks for an exception that another thread has set, while a copy is waited for
 
 
-class Mover(Protocol):
-    """Slots are numbered from 0."""
-
-    num_bytes: int  # what it takes of the device beside them
-
-    def bring(self, slot: int, layout: Layout) -> None:
-        """Into a slot whose last block is done, or asked for; returns at once. Collective where shares are gathered."""
-
-    def wait(self, slot: int) -> None:
-        """What computes next finds the slot full. Raises what the copy failed with."""
-
-    def used(self, slot: int) -> None:
-        """What was asked of the device until now is the last that reads the slot."""
-
-    def end(self) -> None:
-        """Waits for all copies; nobody may ask for more."""
-
-
 def padded(num_bytes: int, group: Group) -> int:
     """So many bytes, in equal shares."""
     return -(-num_bytes // (group.size * UNIT_BYTES)) * group.size * UNIT_BYTES
@@ -56,7 +38,7 @@ class HostMover:
     """A thread that copies, in the order in which it was asked. With a group it brings a share, and gathers the others'
     into the slot: one module at a time, as threads of a rank would ask gloo in an order of their own."""
 
-    num_bytes = 0
+    num_bytes = 0  # what it takes of the device beside the slots
 
     def __init__(self, slots: Sequence[Tensor], group: Group | None = None) -> None:
         self._slots, self._group = slots, group
@@ -66,17 +48,20 @@ class HostMover:
         self._thread.start()
 
     def bring(self, slot: int, layout: Layout) -> None:
+        """Into a slot whose last block is done, or asked for; returns at once. Collective with a group."""
         ticket = _Ticket()
         self._tickets[slot] = ticket
         self._asked.put((ticket, self._slots[slot], layout))
 
     def wait(self, slot: int) -> None:
+        """What computes next finds the slot full. Raises what the copy failed with."""
         self._tickets[slot].wait()
 
     def used(self, slot: int) -> None:
-        pass  # the computing thread has done what it asked for
+        """What was asked of the device until now is the last that reads the slot; here it is done."""
 
     def end(self) -> None:
+        """Waits for all copies; nobody may ask for more."""
         self._asked.put(None)
         self._thread.join()
 
@@ -198,6 +183,9 @@ class GatheringMover(DeviceMover):
     def end(self) -> None:
         super().end()
         self._wire.synchronize()  # the slots may go to another thread's stream
+
+
+Mover = HostMover | DeviceMover
 
 
 def mover_for(slots: Sequence[Tensor], group: Group | None) -> Mover:

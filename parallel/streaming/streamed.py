@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ..group import Group
 from .forwards import in_place_of
-from .layout import Layout, Leaf, align_of, point
+from .layout import Layout, align_of, point
 from .movers import Mover, mover_for, padded
 
 NUM_SLOTS = 2  # one computes while the other fills; a third gains nothing where blocks are alike
@@ -55,7 +55,8 @@ class Streamed:
         size = padded(size, group) if group is not None else size
         self._slots = [_slot(size, device) for _ in range(min(NUM_SLOTS, len(streamed)))]
         self._holds: list[int | None] = [None] * len(self._slots)  # the block in each slot, or on its way there
-        self._views: dict[tuple[int, int], list[tuple[Leaf, Tensor]]] = {}
+        # By block and slot what its leaves are pointed at there.
+        self._views = {index: [self._layouts[index].within(slot) for slot in self._slots] for index in streamed}
         self._next = dict(zip(streamed, (*streamed[1:], *streamed[:1]), strict=True))
         self._last: int | None = None
         self._running: int | None = None
@@ -110,7 +111,7 @@ class Streamed:
                 self._mover.used(slot)
         slot = self._slot_of(index)
         self._running = index
-        point(self._viewed(index, slot))
+        point(self._views[index][slot])
         try:
             made = inner(*args, **kwargs)
         finally:
@@ -155,11 +156,6 @@ class Streamed:
         self._mover.bring(slot, self._layouts[index])
         self._holds[slot] = index
         self.num_brought += 1
-
-    def _viewed(self, index: int, slot: int) -> list[tuple[Leaf, Tensor]]:
-        if (index, slot) not in self._views:
-            self._views[index, slot] = self._layouts[index].within(self._slots[slot])
-        return self._views[index, slot]
 
 
 def _slot(num_bytes: int, device: torch.device) -> Tensor:

@@ -274,23 +274,17 @@ def quiet_libraries() -> Iterator[None]:
     import diffusers.utils.logging as diffusers_logging
     import transformers.utils.logging as transformers_logging
 
-    modules = (diffusers_logging, transformers_logging)
-    bars = [module for module in modules if module.is_progress_bar_enabled()]
-    # Not by their verbosity: Logger.setLevel writes to every logger there is, 3 MiB of pages that ranks share.
-    loggers = [logging.getLogger(name) for name in ("diffusers", "transformers")]
-    before = [(each, each.handlers, each.propagate) for each in loggers]
-    for module in modules:
-        module.disable_progress_bar()
-    for each in loggers:
-        each.handlers = [logging.NullHandler()]
-        each.propagate = False
-    try:
+    with contextlib.ExitStack() as stack:
+        for module in (diffusers_logging, transformers_logging):
+            if module.is_progress_bar_enabled():
+                stack.callback(module.enable_progress_bar)
+            module.disable_progress_bar()
+        # Not by their verbosity: Logger.setLevel writes to every logger there is, 3 MiB of pages that ranks share.
+        for each in map(logging.getLogger, ("diffusers", "transformers")):
+            stack.callback(vars(each).update, handlers=each.handlers, propagate=each.propagate)
+            each.handlers = [logging.NullHandler()]
+            each.propagate = False
         yield
-    finally:
-        for each, handlers, propagate in before:
-            each.handlers, each.propagate = handlers, propagate
-        for module in bars:
-            module.enable_progress_bar()
 
 
 def one_call_at_a_time(tokenizer: Any) -> Any:

@@ -141,7 +141,8 @@ class Resting:
             if self._pinned is not None:
                 self._pinned.free()
             if self._pins:
-                self._pinned = Pinned(self.blocks, without=self._without, key=self.key)
+                cudart = torch.cuda.cudart()
+                self._pinned = Pinned(self.blocks, cudart=cudart, without=self._without, key=self.key)
             else:
                 told = "%s: the host's memory has no room for its blocks, which are read from the disk in each step"
                 logger.warning(told, self.name)
