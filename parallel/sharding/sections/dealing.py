@@ -34,6 +34,7 @@ class Dealing:
 
     work: Callable[[nn.Module], float]  # how long a block takes, beside others
     rooms: Sequence[int] = ()  # for how many bytes of weights each section has room, where that is known
+    shrinks: float = 1.0  # to which part of their bytes weights are packed as they are read
     lent: Sequence[nn.Module] = ()  # modules that are also called outside of their blocks, and so are needed by all
 
 
@@ -42,8 +43,8 @@ def dealt_to(index: int, module: nn.Module, blocks: Sequence[nn.Module], count: 
     blocks = outermost(blocks)
     if len(blocks) < count:
         raise ValueError(f"its {len(blocks)} blocks are fewer than {count} sections; make layers smaller")
-    sizes = [size_of(block) for block in blocks]
-    outside = sum(parameter.nbytes for parameter in module.parameters()) - sum(sizes)
+    sizes = [int(size_of(block) * how.shrinks) for block in blocks]
+    outside = int(size_of(module) * how.shrinks) - sum(sizes)
     rooms = [room - outside for room in how.rooms]
     owners = deal([how.work(block) for block in blocks], count, sizes=sizes, rooms=rooms)
     if not owners:
@@ -77,6 +78,9 @@ def outermost(blocks: Sequence[nn.Module]) -> list[nn.Module]:
 def size_of(block: nn.Module) -> int:
     """The bytes of its weights."""
     return sum(parameter.nbytes for parameter in block.parameters())
+
+
+BY_SIZE = Dealing(work=size_of)
 
 
 def deal(times: Sequence[float], count: int, *, sizes: Sequence[int], rooms: Sequence[int] = ()) -> tuple[int, ...]:
