@@ -265,10 +265,12 @@ def load_share(
     device: str,
     checkpoint: Path | None = None,
     quantization: Quantization = "none",
+    working_bytes: int = 0,
+    num_alike: int = 1,
 ) -> tuple[Any, Handle]:
     """What this rank holds of a transformer, and its handle; alike on every rank of the mesh, though none waits here.
-    Collective where its blocks are dealt out over GPUs, which have room for so many. `checkpoint` as of
-    `load_component`.
+    Collective where its blocks are dealt out over GPUs, which have room for so many, beside `working_bytes` and other
+    transformers, `num_alike` in all. `checkpoint` as of `load_component`.
 
     Raises ValueError naming what does not fit.
     """
@@ -278,7 +280,7 @@ def load_share(
     from ...parallel.sharding.shard import shard
     from ..spreading.transformer import BY_TIME, Handle, attend_to, split_plan_of
     from . import building, single_file
-    from .memory import DTYPE_BITS, QUANTIZED_BITS, default_budget
+    from .memory import DTYPE_BITS, QUANTIZED_BITS, default_budget, spare_bytes
 
     plan, place, handles = mesh.plan, torch.device(device), list[Handle]()
 
@@ -286,7 +288,8 @@ def load_share(
         split = split_plan_of(transformer) if plan.splits_forward else None
         rooms: list[int] = []
         if plan.layers > 1 and place.type == "cuda" and mesh.voters is not None:
-            rooms = rooms_among(int(default_budget(device)), mesh)
+            room = default_budget(device) + spare_bytes(device) - working_bytes
+            rooms = rooms_among(int(room) // num_alike, mesh)
         how = replace(
             BY_TIME, rooms=rooms, shrinks=QUANTIZED_BITS.get(quantization, whole := DTYPE_BITS[dtype]) / whole
         )

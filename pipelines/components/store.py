@@ -218,7 +218,7 @@ class ComponentStore(Shelf):
                 self._make_host_room(num_bytes, keep)
                 num_bytes = 0  # as many of its blocks come as others leave room for
             self._make_room(place, num_bytes, keep, working_bytes if place == model.device else 0)
-            entry = self._entries[key] = self._new_entry(use, files, place, readers)
+            entry = self._entries[key] = self._new_entry(use, files, place, readers, working_bytes)
             finish(place)  # who uses it next may do so on another stream
         is_changed = mesh is not None or condition.engine != "eager" or condition.graphs != "off"
         if denoises and entry.prepared is None and is_changed:
@@ -243,7 +243,9 @@ class ComponentStore(Shelf):
         # also where this rank lacks nothing: the others wait for its answer
         return who_reads([(model.fingerprint, model.dtype, model.quantization, *lacking)] if lacking else [], mesh)
 
-    def _new_entry(self, use: Use, files: ComponentFiles, place: str, readers: Readers | None) -> StoredComponent:
+    def _new_entry(
+        self, use: Use, files: ComponentFiles, place: str, readers: Readers | None, working_bytes: int
+    ) -> StoredComponent:
         from ..spreading.transformer import leave_padding_out
         from . import lora
 
@@ -257,7 +259,9 @@ class ComponentStore(Shelf):
             "quantization": model.quantization if is_quantized(files.name) else "none",
         }
         if use.mesh is not None and use.shares is not None and denoises:
-            component, handle = load_share(files, use.mesh, **asked)
+            num_alike = sum(map(is_transformer, model_files.components))
+            beside = {"working_bytes": working_bytes, "num_alike": num_alike}
+            component, handle = load_share(files, use.mesh, **asked, **beside)
             share = use.mesh, handle
         else:
             component = load_component(files, readers=readers if denoises else None, rests=rests, **asked)
