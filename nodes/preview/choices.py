@@ -85,7 +85,8 @@ def choices(model: Model, wanted: Wanted, machine: Sequence[DeviceNow]) -> list[
     lists = [place.devices[: place.group_size]] if place.devices else _device_lists(model, machine)
     memories, found = {} if place.cluster else memories_of(machine), []
     for devices in lists:
-        for plan in plans_for(model, len(devices), is_guided=wanted.is_guided):
+        plans = plans_for(model, len(devices), is_guided=wanted.is_guided)
+        for plan in filter(work_for(model, wanted).can_deal_out, plans):
             needs, problem = needs_of(model, wanted, plan, machine, devices), why_not(plan, model)
             choice = Choice(
                 plan=str(plan),

@@ -5,7 +5,8 @@ changed. The *handle* that `shard` gives is the way back.
 """
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -19,7 +20,7 @@ from ..together import start_highest_of
 from ..wording import worded
 from .compiled import Forwards, check_options, check_uncompiled, divert
 from .hooks import Remove, install, modules_at, modules_ending
-from .sections.dealing import Dealing, size_of
+from .sections.dealing import BY_SIZE, Dealing
 from .sections.sections import Sections
 from .session import Session
 from .split_plan import SplitPlan
@@ -126,15 +127,13 @@ def shard(
     kernel: str = "auto",
     handle: type[H] = ShardedModule,
     device: torch.device | None = None,
-    work: Callable[[nn.Module], float] = size_of,
-    rooms: Sequence[int] = (),
+    how: Dealing = BY_SIZE,
 ) -> H:
     """Make `module` run sharded over the mesh by a split plan, called with whole inputs on every rank as before.
 
     No split plan is needed where tokens and weights stay together. A module on the meta device takes its `device`, and
-    its values from `weights.fill` afterwards. Of sections, `work` tells how long a block takes beside others, and
-    `rooms` for how many bytes of weights each has room. Raises ValueError if it is sharded already, or not as the plan
-    says.
+    its values from `weights.fill` afterwards. `how` says how blocks are dealt out, of a plan with layers. Raises
+    ValueError if it is sharded already, or not as the plan says.
     """
     title = type(module).__name__.removeprefix("FSDP")
     if module in _sharded:
@@ -169,7 +168,7 @@ def shard(
                 title=title,
                 session=session,
                 device=device or next(module.parameters()).device,
-                how=Dealing(work=work, rooms=rooms, lent=modules_ending(module, blocks, split.lent)),
+                how=replace(how, lent=modules_ending(module, blocks, split.lent)),
             )
         except ValueError:
             for remove in reversed(undo):

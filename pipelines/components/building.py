@@ -45,17 +45,21 @@ def load(
     device: str,
     settle: Settle | None = None,
     readers: Readers | None = None,
+    deal_out: Callable[[Any], Collection[str]] | None = None,
 ) -> Any | None:
     """What diffusers' `from_pretrained` gives, with its weights on `device` and the buffers of its constructor on the
     host; None for files with other names, which it may convert.
 
     `settle` is called with each layer and the name of the parameter that it has just been given. Collective with
-    `readers`, the ranks that read it together.
+    `readers`, the ranks that read it together. `deal_out` is given it before its weights, shards it, and tells which of
+    them other ranks alone read.
     """
     component = build(kind, files.folder, dtype=dtype)
     if misfits(component, files):
         return None
-    fill(component, files, dtype=dtype, device=torch.device(device), settle=settle, readers=readers)
+    elsewhere = deal_out(component) if deal_out else ()
+    place = torch.device(device)
+    fill(component, files, dtype=dtype, device=place, settle=settle, readers=readers, elsewhere=elsewhere)
     return component
 
 
@@ -89,7 +93,7 @@ def fill(
     device: torch.device,
     settle: Settle | None = None,
     readers: Readers | None = None,
-    elsewhere: Collection[str] = frozenset(),
+    elsewhere: Collection[str] = (),
 ) -> None:
     """Give it the files' weights on `device`, in the dtypes that `from_pretrained(dtype=...)` gives them.
 

@@ -104,7 +104,7 @@ def expected_bytes(files: ComponentFiles, model: Model, *, weights: int = 1) -> 
         return files.num_parameters * whole_bits // 8 // (weights if files.name.startswith("transformer") else 1)
     num_bits = QUANTIZED_BITS[model.quantization]
     if files.name.startswith("transformer"):
-        return files.num_parameters * num_bits // 8
+        return files.num_parameters * num_bits // 8 // weights
     num_bytes = 0
     for name, entry in (item for file in files.weights for item in file.tensors.items()):
         num_bytes += entry.numel * (whole_bits if is_left_whole(files.name, name, entry) else num_bits) // 8
@@ -139,14 +139,18 @@ def is_quantized(name: str) -> bool:
     return name.startswith(QUANTIZED)
 
 
-def bytes_of(component: Any) -> int:
-    return sum(map(tensor_bytes, (*component.parameters(), *component.buffers())))
+def bytes_of(component: Any, *, is_share: bool = False) -> int:
+    """Of a share, what this rank has of it: the meta device stands for the others."""
+    tensors = (*component.parameters(), *component.buffers())
+    return sum(tensor_bytes(each) for each in tensors if not (is_share and each.is_meta))
 
 
 def tensor_bytes(tensor: Any) -> int:
-    """Bytes of a tensor; of a quantized weight, of what it is made of, not of what it stands for."""
+    """Bytes of a tensor; of a quantized weight, or one that ranks share, of what it is made of here, not of what it
+    stands for."""
     if hasattr(tensor, "__tensor_flatten__"):
-        return sum(tensor_bytes(getattr(tensor, name)) for name in tensor.__tensor_flatten__()[0])
+        parts = (getattr(tensor, name) for name in tensor.__tensor_flatten__()[0])
+        return sum(tensor_bytes(each) for each in parts if hasattr(each, "numel"))
     return tensor.numel() * tensor.element_size()
 
 

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import mmap
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -48,8 +48,10 @@ def load(
     device: str,
     settle: Settle | None,
     readers: Readers | None = None,
+    deal_out: Callable[[Any], Collection[str]] | None = None,
 ) -> Any:
-    """The component in `files`, with the weights of `checkpoint` on `device`; Collective with `readers`.
+    """The component in `files`, with the weights of `checkpoint` on `device`; Collective with `readers`. `deal_out` as
+    of `building.load`.
 
     Raises `ValueError` for a file that is not this component's, or is packed in a way that is not known.
     """
@@ -60,6 +62,7 @@ def load(
     component = building.build(kind, files.folder, dtype=dtype)
     wanted = _in_our_names(kind, component, file, packing)
     _check(component, wanted)
+    elsewhere = deal_out(component) if deal_out else ()
     dtypes, place, maker = building.dtypes_of(component, dtype), torch.device(device), DeferredMaker(wanted)
     with _opened(file) as get, building.moved_by(readers, place) as move:
 
@@ -78,7 +81,7 @@ def load(
             found = maker.make(name, make)
             return found.to(place, dtypes[name] if found.is_floating_point() else found.dtype)
 
-        weights.fill(component, read, *([settle] if settle else []))
+        weights.fill(component, read, *([settle] if settle else []), elsewhere=elsewhere)
     return component
 
 

@@ -24,7 +24,7 @@ from ..values import Model, StepCache
 from . import tensorrt
 from .loading import load_component, load_share, one_sentence
 from .loans import ONE_RANK, Key, Use, condition_of, is_transformer, may_rest
-from .memory import SMALL_BYTES, bytes_of, expected_bytes, is_quantized, tensor_bytes
+from .memory import SMALL_BYTES, bytes_of, expected_bytes, is_quantized
 from .prepared import Prepared
 from .shelf import Shelf, StoredComponent
 
@@ -247,33 +247,36 @@ class ComponentStore(Shelf):
         from . import lora
 
         model, denoises = use.model, is_transformer(files.name)
-        if use.mesh is not None and use.shares is not None and denoises:
-            return _new_share(model, files, use.mesh)
         model_files, rests = self._files_of(model), files.name in use.rests
-        component = load_component(
-            files,
-            dtype=model.dtype,
-            device=place,
-            checkpoint=single_files(model, model_files.components).get(files.name),
-            quantization=model.quantization if is_quantized(files.name) else "none",
-            readers=readers if denoises else None,
-            rests=rests,
-        )
+        share, resting = None, None
+        asked: dict[str, Any] = {
+            "dtype": model.dtype,
+            "device": place,
+            "checkpoint": single_files(model, model_files.components).get(files.name),
+            "quantization": model.quantization if is_quantized(files.name) else "none",
+        }
+        if use.mesh is not None and use.shares is not None and denoises:
+            num_alike = sum(map(is_transformer, model_files.components))
+            beside = {"working_bytes": use.working_bytes, "num_alike": num_alike}
+            component, handle = load_share(files, use.mesh, **asked, **beside)
+            share = use.mesh, handle
+        else:
+            component = load_component(files, readers=readers if denoises else None, rests=rests, **asked)
         if files.kind != "model":
             return StoredComponent(component, SMALL_BYTES, "cpu", 0)
         if model.loras:
             lora.fit(component, files.name, loras=model.loras, pipeline=model_files.pipeline)
-        num_bytes, resting = bytes_of(component), None
+        num_bytes = bytes_of(component, is_share=share is not None)
         with one_sentence(files, None):
             if rests:
                 from .resting import Resting
 
                 resting = Resting(component, files.name, place, key=use.contents(files.name), pins=pins)
-            else:
+            elif share is None:
                 component.to(place)
-        if denoises:
+        if denoises and share is None:
             leave_padding_out(component)
-        return StoredComponent(component, num_bytes, place, 0, model.loras, resting=resting)
+        return StoredComponent(component, num_bytes, place, 0, model.loras, share, resting=resting)
 
     def _fits(self, use: Use, files: ComponentFiles, entry: StoredComponent) -> bool:
         """Whether a kept component will do; it carries the model's LoRAs then."""
@@ -328,11 +331,3 @@ def _reads_together(model: Model, mesh: Mesh) -> bool:
 def _gathers(model: Model, mesh: Mesh) -> bool:
     """Whether ranks that share tokens bring shares of the blocks that rest, and gather them from each other."""
     return mesh[Axis.SEQUENCE].size > 1 and _reads_together(model, mesh)
-
-
-def _new_share(model: Model, files: ComponentFiles, mesh: Mesh) -> StoredComponent:
-    from ...parallel.sharding.weights import own_bytes
-
-    component, handle = load_share(files, mesh, dtype=model.dtype, device=model.device)
-    num_bytes = own_bytes(component) + sum(map(tensor_bytes, component.buffers()))
-    return StoredComponent(component, num_bytes, model.device, 0, share=(mesh, handle))

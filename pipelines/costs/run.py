@@ -91,6 +91,7 @@ def predict(
     # weights that come from the host's memory to each device in a forward, and for a text to the first
     streamed_bytes: int = 0,
     streamed_text_bytes: int = 0,
+    section: float = 1.0,  # which part of a forward the slowest section of blocks does
 ) -> Run:
     """Its seconds, while `replicas` groups do the like."""
     busy = min(plan.num_ranks * replicas, machine.num_devices)
@@ -98,7 +99,7 @@ def predict(
     forwards, streaming_s = demand.branches / plan.cfg, 0.0
     if streamed_bytes:  # which a graph of a whole step cannot wait for
         software = replace(software, is_captured=False)
-    one = step(demand, plan, chip, software, talking=busy)
+    one = step(demand, plan, chip, software, talking=busy, section=section)
     if streamed_bytes:
         # Each block comes while the one before computes, but for a forward's first. Seen on one H200: FLUX whole takes
         # 173.5 ms a step; of its 23.7 GB in 57 blocks all from the host 433 ms (428 to copy them), half of them 227.
@@ -120,7 +121,7 @@ def predict(
     # Files are read once, into memory that all ranks map; each rank's share goes up to its device meanwhile.
     load_s = demand.load_bytes / machine.disk_bytes_per_s
     if machine.kind != "cpu":
-        whole, shared = demand.load_bytes - demand.transformer_bytes, demand.transformer_bytes / plan.weights
+        whole, shared = demand.load_bytes - demand.transformer_bytes, demand.transformer_bytes / plan.num_shares
         load_s = max(load_s, (whole + shared) / machine.upload_bytes_per_s)
     return Run(
         plan=plan,

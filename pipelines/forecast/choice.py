@@ -91,7 +91,7 @@ def pick(found: Sequence[Run], rule: ParallelPlan, machine: Machine) -> Run | No
 
 def plainness(plan: ParallelPlan) -> tuple[float, ...]:
     """Of plans that take as long the one with the lowest key: text where it is by itself, whole weights, one axis."""
-    return plan.text != "auto", plan.weights, len(plan.strategies) + (plan.cfg > 1)
+    return plan.text != "auto", plan.num_shares, len(plan.strategies) + (plan.cfg > 1)
 
 
 def settled(

@@ -54,7 +54,7 @@ def _headline(answer: Forecast) -> str:
     kind: list[str] = [model.dtype, *([model.quantization] if model.quantization != "none" else [])]
     kind.append(model.engine)
     taken, is_replayed = answer.taken, is_captured(model, answer.machine, steps=demand.steps)
-    if is_replayed and taken.plan.weights == 1 and not taken.streamed_bytes:
+    if is_replayed and taken.plan.num_shares == 1 and not taken.streamed_bytes:
         kind.append("CUDA graphs")
     guided = ", guided" if demand.branches > 1 else ""
     times = f", {answer.num_runs} runs" if answer.num_runs > 1 else ""
@@ -102,6 +102,7 @@ def _times(answer: Forecast, chosen: Run) -> list[tuple[str, str]]:
         (step.exposed, "waiting for what travels"),
         (step.weights, "waiting for weights"),
         (step.waiting, "waiting for the host"),
+        (step.idle, "waiting for blocks of others"),
     ]
     told = ", ".join(f"{name} {duration(seconds)}" for seconds, name in parts if seconds >= 0.005 * step.seconds)
     return [
@@ -126,8 +127,8 @@ def _weights(answer: Forecast, run: Run) -> str:
     """Where they are: whole, shared, or in part at the host, and the least memory with which they could be."""
     machine = answer.machine
     device, link = ("rank", "copying") if machine.kind == "cpu" else ("device", "the link to the host")
-    if run.plan.weights > 1:
-        return f"a share on each {device}"
+    if run.plan.num_shares > 1:
+        return f"{'a share' if run.plan.weights > 1 else 'some of the blocks'} on each {device}"
     if not run.streamed_bytes:
         return f"whole on {'each' if run.num_devices > 1 else 'the'} {device}"
     whole, least = (answer.memory_for(run, streams=streams) / GIB for streams in (False, True))
@@ -158,7 +159,7 @@ def _encoder(answer: Forecast, chosen: Run) -> str:
         told += f", of which {volume(streamed)} come from the host's memory for each text"
     if not chosen.turns_s:
         return f"{told}, beside the transformer"
-    both = "both are read" if chosen.plan.weights == 1 else "they are read"
+    both = "both are read" if chosen.plan.num_shares == 1 else "they are read"
     told += f", in turns with the transformer: {both} again for a new prompt"
     told += f", {duration(chosen.turns_s)}" if answer.machine.is_timed else ""
     fitting = [each for each in answer.found if not (each.turns_s or each.lacking_bytes or each.rounds_differently)]

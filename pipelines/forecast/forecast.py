@@ -84,6 +84,7 @@ class Forecast:
         return [
             self.by(plan, replicas=replicas)
             for plan in possible(self.model, there // max(1, self.groups), is_guided=self.wanted.is_guided)
+            if self.work.can_deal_out(plan) and not (plan.layers > 1 and self.wanted.has_step_cache)
             for replicas in ([self.groups] if self.groups else replicas_of(there // plan.num_ranks, self.num_runs))
         ]
 
@@ -121,6 +122,8 @@ class Forecast:
             and worded("keys and values go round {} devices while these attend, which rounds differently", plan.ring),
             plan.weights > 1
             and worded("{} devices hold the weights between them, {}", plan.weights, _why_shared(self, chosen)),
+            plan.layers > 1
+            and worded("{} devices hold some of the blocks each, {}", plan.layers, _why_shared(self, chosen)),
             chosen.decoders > 1
             and self.work.by_tiles
             and worded("{} devices decode, each some of the tiles", chosen.decoders),
@@ -175,7 +178,7 @@ class Forecast:
         # a new prompt, out of files that memory keeps (`components/store.py`); a share of weights stays, and so do
         # blocks that stream, at the host. On a CPU the files are mapped, and nothing moves.
         if machine.kind != "cpu" and work.together(plan) > USABLE_SHARE * machine.memory_bytes:
-            again = demand.transformer_bytes - streamed * len(work.transformers) if plan.weights == 1 else 0
+            again = demand.transformer_bytes - streamed * len(work.transformers) if plan.num_shares == 1 else 0
             turns_s = (work.encoder_bytes - texts + again) / machine.upload_bytes_per_s
         return dataclasses.replace(
             predict(
@@ -186,6 +189,7 @@ class Forecast:
                 num_runs=self.num_runs,
                 streamed_bytes=streamed,
                 streamed_text_bytes=texts,
+                section=work.sections(plan, room)[1] if plan.layers > 1 else 1.0,
                 **asked,
             ),
             num_bytes=max(need.num_bytes for need in needs),
@@ -248,7 +252,7 @@ def _kept(model: Model, wanted: Wanted, spot: Spot, groups: int) -> Forecast:
 
 
 def _why_shared(answer: Forecast, chosen: Run) -> str:
-    whole = dataclasses.replace(chosen.plan, weights=1)
+    whole = dataclasses.replace(chosen.plan, weights=1, layers=1)
     alike = next((each for each in answer.found if each.plan == whole and each.replicas == chosen.replicas), None)
     has_room = alike is not None and not (alike.lacking_bytes or alike.streamed_bytes)
     return "at no loss of time" if has_room else "because none has room for all"
@@ -314,7 +318,7 @@ def rejected(answer: Forecast, chosen: Run) -> list[tuple[Run, str]]:
 
 def _kind(run: Run) -> tuple[int, ...]:
     plan = run.plan
-    return plan.cfg, plan.ulysses, plan.ring, plan.allgather, run.replicas
+    return plan.cfg, plan.layers, plan.ulysses, plan.ring, plan.allgather, run.replicas
 
 
 def _why_not(chosen: Run, other: Run, *, is_timed: bool) -> str:
@@ -344,5 +348,6 @@ PARTS = {
     "memory": "packing and merging take {took} a step, not {was}",
     "exposed": "each device waits {took} a step for what travels ({sent}), not {was}",
     "weights": "each device waits {took} a step for weights, not {was}",
+    "idle": "each device waits {took} a step for blocks of others, not {was}",
     "waiting": "the host asks for more kernels, and devices wait {took} a step for it, not {was}",
 }

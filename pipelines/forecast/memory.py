@@ -4,7 +4,8 @@ A rank's need is that of the largest of its stages, because components make room
 
 * text encoding, on the first rank: the weights of all text encoders;
 * denoising, on every rank: the weights of the transformers (where ranks share them: a share, the block being gathered,
-  the next one, and what is in no block), the tensors alive in a block, and what the strategy receives;
+  the next one, and what is in no block; of sections the fullest, and what is in no block), the tensors alive in a
+  block, and what the strategy receives;
 * decoding, on the last rank, or on all where they share a large picture's rows: the VAE's weights and widest tensors.
 
 A share of a transformer's weights stays while the first rank encodes the next text and the last decodes: ranks let go
@@ -29,6 +30,7 @@ the libraries of each process.
 
 # S tokens of the joint sequence, P ranks of the sequence, H heads, D head width
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,6 +39,7 @@ from typing import Any
 from ...parallel.machine.now import convolves
 from ...parallel.plan import ParallelPlan
 from ...parallel.ranks.heap import LARGE_BYTES
+from ...parallel.sharding.sections.dealing import deal
 from ..components.memory import CONTEXT_BYTES, DTYPE_BITS, USABLE_SHARE, spare_rank_bytes
 from ..families import FAMILIES
 from ..models.folder import components_of, read_config, read_index
@@ -102,7 +105,7 @@ class Work:
         bytes of a device that can be used, without which blocks stream where they must; 0 has no limit.
         """
         decoders = decoders or self.decoders(plan)
-        staying, left = self._staying_bytes(plan), self._left(plan, room)
+        staying, left = self._staying_bytes(plan, room), self._left(plan, room)
         text, decode = self._held(self.text, 0, left)[0], self._held((self.vae,), self.decoding(decoders), left)[0]
         text, decode = (replace(each, own_bytes=each.own_bytes + staying) for each in (text, decode))
         denoise, needs = self._denoise(plan, room)[0], []
@@ -127,9 +130,10 @@ class Work:
         working = self.activations(plan)
         if plan.num_shares == 1:
             return self._held(self.transformers, working, room)
-        blocks = 2 if plan.weights > 1 else 0  # that are gathered, one at a time and one ahead
-        gathered = max(blocks * part.largest_block_bytes + part.outside_bytes for part in self.transformers)
-        return Need(own_bytes=self._share_bytes(plan) + gathered + working), 0
+        beside = max(working, *(part.loading_bytes for part in self.transformers))
+        if plan.weights > 1:  # blocks that are gathered, one at a time and one ahead
+            beside += max(2 * part.largest_block_bytes + part.outside_bytes for part in self.transformers)
+        return Need(own_bytes=self._share_bytes(plan, room) + beside), 0
 
     def _held(self, parts: Sequence[Need], working: int, room: int) -> tuple[Need, int]:
         """(what a device holds of these components and of what is computed beside them, bytes that stream). Small ones
@@ -161,16 +165,43 @@ class Work:
         at_rest = 0 if self.packs else part.own_bytes
         return at_rest + part.outside_bytes + SLOTS * part.largest_block_bytes
 
-    def _staying_bytes(self, plan: ParallelPlan) -> int:
+    def _staying_bytes(self, plan: ParallelPlan, room: int) -> int:
         """What no other stage makes a rank let go of: a share of weights stays while it encodes and decodes."""
-        return self._share_bytes(plan) if plan.num_shares > 1 else 0
+        return self._share_bytes(plan, room) if plan.num_shares > 1 else 0
 
     def _left(self, plan: ParallelPlan, room: int) -> int:
         """What of the room is left for text encoders and decoders."""
-        return max(1, room - self._staying_bytes(plan)) if room else 0
+        return max(1, room - self._staying_bytes(plan, room)) if room else 0
 
-    def _share_bytes(self, plan: ParallelPlan) -> int:
-        return sum(part.num_bytes // plan.num_shares for part in self.transformers)
+    def _share_bytes(self, plan: ParallelPlan, room: int) -> int:
+        if plan.layers > 1:
+            return self.sections(plan, room)[0]
+        return sum(part.num_bytes // plan.weights for part in self.transformers)
+
+    def can_deal_out(self, plan: ParallelPlan) -> bool:
+        """Whether there are as many blocks as sections at least."""
+        return plan.layers == 1 or plan.layers <= min(len(part.blocks) for part in self.transformers)
+
+    def sections(self, plan: ParallelPlan, room: int) -> tuple[int, float]:
+        """(what the fullest section holds of the transformers, which part of a forward the slowest one computes) where
+        blocks are dealt out as `components/loading.py` does it; beyond the room where there is no such way.
+        """
+        held, slowest = 0, 0.0
+        for part in self.transformers:
+            sizes, times = (tuple(each) for each in zip(*part.blocks, strict=True))
+            beside = part.num_bytes - sum(sizes)
+            has = (room - self.context_bytes - self.activations(plan)) // len(self.transformers) - beside
+            rooms = (has,) * plan.layers if room and self.packs else ()
+            cut = deal(times, plan.layers, sizes=sizes, rooms=rooms) or deal(sizes, plan.layers, sizes=sizes)
+
+            def most(numbers: tuple[int, ...], cut: tuple[int, ...] = cut) -> int:
+                found = Counter[int]()
+                for section, number in zip(cut, numbers, strict=True):
+                    found[section] += number
+                return max(found.values())
+
+            held, slowest = held + beside + most(sizes), max(slowest, most(times) / max(1, sum(times)))
+        return held, slowest
 
     def activations(self, plan: ParallelPlan) -> int:
         """The tensors of a block, and what the plan's strategies hold beside them."""

@@ -318,6 +318,8 @@ def check_shareable(model: Model, plan: ParallelPlan) -> None:
         reason = why_no_graphs(model, plan, has_step_cache=False)
         told = "plan {}: {}, which no CUDA graph can hold; use {}=1, or choose graphs auto of Load Model"
         raise ValueError(worded(told, plan, reason, axis))
+    if plan.weights == 1:
+        return
     changes = (
         (f"quantization {model.quantization}", model.quantization != "none"),
         ("LoRAs", bool(model.loras)),

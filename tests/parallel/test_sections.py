@@ -119,6 +119,12 @@ def test_a_rank_that_dies_ends_the_calls_of_the_others() -> None:
     [
         ("kandinsky5", "load", "layers=4", "cannot be dealt out, its 1 blocks are fewer than 4 sections"),
         ("flux2_later_step", "call", "layers=2", "given kv_cache, which one section would fill and others miss"),
+        (
+            "qwen_image21_first_step",
+            "call",
+            "layers=2",
+            "a block is given a QwenImage21KVLayerCache, which one section",
+        ),
         ("flux", "step cache", "layers=2", r"has a step cache \(FirstBlockCacheConfig\)"),
         ("flux", "late step cache", "layers=2", r"has a step cache \(FirstBlockCacheConfig\)"),
         ("flux", "gradients", "layers=2", "call it under torch.no_grad"),

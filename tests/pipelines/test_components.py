@@ -133,14 +133,14 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> ParallelPlan:
     plan = ParallelPlan(ulysses=2, weights=2)
     mesh = planned_mesh(plan, 0)
 
-    def new_share(*_: Any) -> StoredComponent:
-        return StoredComponent(torch.nn.Linear(9, 9), 400, "cpu", 0, share=(mesh, cast(Any, "handle")))
+    def new_share(*_: Any, **__: Any) -> tuple[torch.nn.Module, str]:
+        return torch.nn.Linear(9, 10), "handle"
 
     monkeypatch.setattr(
         "latentloom.pipelines.components.store._mesh", lambda model, plan: mesh if plan.weights > 1 else None
     )
     monkeypatch.setattr("latentloom.pipelines.components.store.is_current", lambda mesh: True)
-    monkeypatch.setattr("latentloom.pipelines.components.store._new_share", new_share)
+    monkeypatch.setattr("latentloom.pipelines.components.store.load_share", new_share)
     return plan
 
 

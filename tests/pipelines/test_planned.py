@@ -103,6 +103,42 @@ def of_memory(answer: Forecast, gib: float) -> Forecast:
     return forecast(answer.model, answer.wanted, machine)
 
 
+def test_sections_are_taken_where_all_else_that_fits_waits_longer_for_weights(hollow: Models) -> None:
+    answer = plan(hollow("flux"), "2x4090-pcie4")
+    found = {str(each.plan): each for each in answer.found}
+    assert answer.chosen is not None and answer.chosen.plan.layers == 1, "blocks stream in less time than sections idle"
+    sections, alone = found["layers=2"], found["ulysses=1"]
+    assert sections.step.idle == pytest.approx(alone.step.seconds / 2, rel=0.1)
+    assert not (sections.lacking_bytes or sections.streamed_bytes or sections.rounds_differently)
+    slow = dataclasses.replace(answer.machine, pinned_bytes_per_s=2e9)
+    taken = forecast(answer.model, answer.wanted, slow)
+    assert taken.chosen is not None and taken.chosen.plan == ParallelPlan(layers=2)
+    told = " ".join(as_text(taken).split())
+    assert "2 devices hold some of the blocks each, because none has room for all" in told
+    assert "some of the blocks on each device" in told and "waiting for blocks of others" in told
+    cached = forecast(answer.model, dataclasses.replace(answer.wanted, has_step_cache=True), slow)
+    assert all(each.plan.layers == 1 for each in cached.found)
+
+
+def test_the_fuller_section_of_blocks_of_two_kinds_is_counted(hollow: Models) -> None:
+    """FLUX's 19 double blocks are larger than its 38 single ones, and take as long."""
+    work = plan(hollow("flux"), "2xL40S-pcie4").work
+    (part,) = work.transformers
+    held, slowest = work.sections(ParallelPlan(layers=2), 0)
+    assert len(part.blocks) == 57 and slowest == pytest.approx(0.5, abs=0.02)
+    assert held / part.num_bytes == pytest.approx(0.67, abs=0.02)
+    beside = work.context_bytes + work.activations(ParallelPlan(layers=2))
+    tight, slower = work.sections(ParallelPlan(layers=2), beside + int(0.55 * part.num_bytes))
+    assert tight <= 0.55 * part.num_bytes and slower > 0.55, "where a device has no room for that, it is cut elsewhere"
+
+
+def test_guidance_fills_the_pipeline_of_sections(hollow: Models) -> None:
+    found = {str(each.plan): each.step for each in plan(hollow("qwen_image"), "4xH100-nvlink").found}
+    for name, branches, count in (("layers=2", 2, 2), ("layers=4", 2, 4), ("cfg=2,layers=2", 1, 2)):
+        share = found[name].idle / (found[name].seconds - found[name].exposed)
+        assert share == pytest.approx((count - 1) / (branches + count - 1), rel=0.02)
+
+
 def test_what_fits_no_device_shares_weights_and_what_fits_nowhere_has_a_remedy(hollow: Models) -> None:
     shared = plan(hollow("wan22"), "8x5090-pcie5", {"width": 1280, "height": 720}).chosen
     assert shared is not None and shared.plan.weights > 1 and not shared.lacking_bytes

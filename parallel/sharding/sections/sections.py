@@ -26,6 +26,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import BlockMask
 from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -42,6 +43,7 @@ from .walks import REMEDY, Done, Key, KnownCall, Quick, Tried, Walk, Wide
 
 # Arguments that say all by their value, or by their format alone.
 BY_VALUE = (*PLAIN, torch.dtype, torch.device)
+READ = (slice, BlockMask)  # what blocks are given beside and never write to
 OPAQUE = f"one section would fill and others miss (such as kept keys); {REMEDY}"
 
 
@@ -111,7 +113,10 @@ class Sections:
     def _before_own(self, block: nn.Module, args: Any, kwargs: Any) -> Any:
         if self._walk is None:
             self._check_outside()
-        return finished((args, kwargs))
+        given = finished((args, kwargs))
+        if foreign := [each for each in pytree.tree_leaves(given) if not isinstance(each, (Tensor, *BY_VALUE, *READ))]:
+            raise ValueError(f"{self.title}: a block is given a {type(foreign[0]).__name__}, which {OPAQUE}")
+        return given
 
     def _check_outside(self) -> None:
         """ValueError on all ranks where a block is called by another model, as a ControlNet does, and some lack it."""
