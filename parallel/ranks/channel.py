@@ -1,4 +1,4 @@
-"""A connection: messages as small pieces of JSON, beside them bodies of plain data with tensors in memfds; no pickle.
+"""A connection: messages as small pieces of JSON, beside them bodies with tensors in files without names; no pickle.
 
 A body is one safetensors file: its tensors, and in its metadata the JSON in which `{"$tensor": name}` stands for each.
 The reader maps it, so that one request given to many ranks is in memory once; a mapped tensor may be written to, which
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from ..errors import BadMessage, Closed
-from ..staging import in_host_memory
+from ..staging import in_host_memory, unnamed_file, write
 from .messages import Message, decode, encode
 
 if TYPE_CHECKING:
@@ -124,19 +124,20 @@ class Channel(Generic[M]):
 
 
 def write_body(plain: Any) -> int:
-    """A new memfd that holds plain data: dicts with str keys, lists, scalars, None and tensors on any device.
+    """A new file without a name that holds plain data: dicts with str keys, lists, scalars, None and tensors on any
+    device. In memory, but for what is large (`unnamed_file`).
 
-    Nothing is copied on the way but an accelerator's tensors, piece by piece: what is written is what the memfd takes.
+    Nothing is copied on the way but an accelerator's tensors, piece by piece: what is written is what the file takes.
     """
     tensors: list[Tensor] = []
     text = json.dumps(_without_tensors(plain, tensors))
     header, order = _header(text, tensors)
-    fd = os.memfd_create("latentloom", os.MFD_CLOEXEC)  # in no folder, and gone with its last descriptor
+    fd = unnamed_file(len(header) + sum(each.numel() * each.element_size() for each in tensors))
     try:
-        _write(fd, memoryview(header))
+        write(fd, memoryview(header))
         for index in order:
             for piece in in_host_memory(tensors[index]):
-                _write(fd, piece)
+                write(fd, piece)
     except BaseException:
         os.close(fd)
         raise
@@ -160,13 +161,8 @@ def _header(text: str, tensors: Sequence[Tensor]) -> tuple[bytes, list[int]]:
     return len(data).to_bytes(8, "little") + data, order
 
 
-def _write(fd: int, data: memoryview) -> None:
-    while data:  # Linux writes 2 GiB at most at once
-        data = data[os.write(fd, data) :]
-
-
 def read_body(fd: int) -> Any:
-    """The plain data in a memfd; closes it. Its tensors are views of the mapping."""
+    """The plain data in such a file; closes it. Its tensors are views of the mapping."""
     from safetensors import safe_open
 
     try:
