@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 
 # Classes whose `_decode` calls `decoder` frame by frame, with caches that `clear_cache` alone empties.
 #
-# Not among them: those that no family decodes by (CogVideoX and Mochi hand their caches from call to call, Magvit has
-# none); those whose calls are tiles that are blended afterwards (MiniMax H3, and LTX-2 and HunyuanVideo where told to).
-FRAME_BY_FRAME = ("AutoencoderKLQwenImage", "AutoencoderKLQwenImage21", "AutoencoderKLWan")
+# Not among them: AutoencoderKLQwenImage21, which takes single frames; those that no family decodes by (CogVideoX and
+# Mochi hand their caches from call to call, Magvit has none); those that make frames together (LTX, HunyuanVideo), or
+# tiles that are blended afterwards (MiniMax H3).
+FRAME_BY_FRAME = ("AutoencoderKLQwenImage", "AutoencoderKLWan")
 
 
 def decoded(parts: Parts, request: Decode, *, tensor: Tensor, progress: Progress) -> Tensor:
