@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PIECE_BYTES = 16 << 20  # of each of two buffers by which tensors leave an accelerator
 # Of each of two buffers by which tensors get there: all that the host's memory holds of weights on their way.
 UPLOAD_BYTES = 32 << 20
-LARGE_BYTES = 64 << 20  # what has more lies on a disk where it can: a long video is as large as a model
+LARGE_BYTES = 16 << 20  # what has more lies on a disk where it can: a long video is as large as a model
 Mark = Callable[[], Callable[[], None]]  # gives what waits for the copies asked for so far
 
 logger = logging.getLogger("latentloom")

@@ -1,4 +1,4 @@
-"""Pixels of latents; a video's a few frames at a time, which go to the host as soon as they are there, into a file.
+"""Pixels of latents; a video's go to a file on the host a few frames at a time, as soon as they are there.
 
 Decoders that are causal in time are called once for each frame of latents, and keep what the next call looks back at.
 Of such a VAE the whole decode is run as often, each time with one of these calls, and nothing where the others stand:
@@ -44,41 +44,32 @@ FRAME_BY_FRAME = ("AutoencoderKLQwenImage", "AutoencoderKLWan")
 
 def decoded(parts: Parts, request: Decode, *, tensor: Tensor, progress: Progress) -> Tensor:
     """Pixels of latents `tensor`, as bytes or floats: B H W C of pictures, where they were made; B F H W C of videos,
-    on the host, in a file that is in no folder. May end at each call of the decoder if the progress was cancelled."""
+    on the host, in a file that is in no folder. A cancel is heard before each call of the decoder."""
+    import torch
+
+    model, latents = request.model, request.latents
+    dtype = torch.uint8 if request.depth == "bytes" else torch.float32
+    as_asked = as_bytes if request.depth == "bytes" else torch.Tensor.float
 
     def pixels() -> Tensor:
         progress.check()
-        found = family_module(request.model.family).decode(parts, request, tensor=tensor).detach()
-        check_finite({"pixels": found}, parts, request.model, what="the decoded picture")
+        found = family_module(model.family).decode(parts, request, tensor=tensor).detach()
+        check_finite({"pixels": found}, parts, model, what="the decoded picture")
         return found
 
-    if FAMILIES[request.model.family].output == "image":
-        return _as_asked(pixels(), request)
-    latents = request.latents
-    num_bytes = latents.batch * latents.frames * latents.height * latents.width * 3
-    num_bytes *= 1 if request.depth == "bytes" else 4
+    if FAMILIES[model.family].output == "image":
+        return as_asked(pixels())
+    num_bytes, shape = latents.batch * latents.frames * latents.height * latents.width * 3 * dtype.itemsize, ()
     with os.fdopen(unnamed_file(num_bytes), "r+b", buffering=0) as file, by_calls(parts["vae"]) as calls:
-        frame = tensor
         while calls.has_more():
-            frame = _add(pixels(), request, file.fileno())
+            # Frame after frame, each of all videos: how many there will be is not known yet.
+            for frame in map(as_asked, pixels().unbind(1)):  # B H W C
+                shape = frame.shape
+                for piece in in_host_memory(frame):
+                    write(file.fileno(), piece)
+            del frame  # which may hold what the call made
         mapped = mmap.mmap(file.fileno(), file.tell())  # which keeps the file
-    import torch
-
-    return torch.frombuffer(mapped, dtype=frame.dtype).view(-1, *frame.shape).transpose(0, 1)
-
-
-def _add(pixels: Tensor, request: Decode, file: int) -> Tensor:
-    """Frame after frame, each of all videos, because how many there will be is not known yet; gives the last."""
-    frame = pixels
-    for each in pixels.unbind(1):
-        frame = _as_asked(each, request)  # B H W C
-        for piece in in_host_memory(frame):
-            write(file, piece)
-    return frame
-
-
-def _as_asked(pixels: Tensor, request: Decode) -> Tensor:
-    return as_bytes(pixels) if request.depth == "bytes" else pixels.float()
+    return torch.frombuffer(mapped, dtype=dtype).view(-1, *shape).transpose(0, 1)
 
 
 @contextlib.contextmanager
@@ -104,7 +95,7 @@ class Calls:
     def __init__(self, decoder: Any) -> None:
         self._decoder = decoder
         self._turn, self._number = -1, 0  # which call this decode makes, and how many it has come to
-        self._nothing: Tensor | None = None  # no frames, of a call's shape
+        self._nothing: Any = None  # no frames, of a call's shape
 
     def has_more(self) -> bool:
         """Whether there is another decode to do; the first one tells how many calls there are."""
@@ -115,9 +106,7 @@ class Calls:
     def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
         number, self._number = self._number, self._number + 1
         if number != self._turn:
-            assert self._nothing is not None, "the first decode makes the first call"
             return self._nothing
         pixels = self._decoder(*args, **kwargs)  # B C F H W
-        if self._nothing is None:
-            self._nothing = pixels[:, :, :0].clone()
+        self._nothing = pixels[:, :, :0].clone()
         return pixels

@@ -21,8 +21,6 @@ from ...parallel.spatial import LEAST_ROWS
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ...parallel.spatial.part import Parts
-
 TILED = (
     "%s decodes in tiles, as it was told to, and each with what it kept of the frames before, so whole on each rank; "
 )
@@ -142,8 +140,7 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
     if is_strict and is_tiled is not None and not has_own:
         vae.use_tiling = False
     tell_tiles = functools.cache(lambda: logger.warning(TILED, name))  # once
-    # One for all decodes of latents as high: what a decoder has kept of one (`frames.py`) the next one knows as rows.
-    parts_of = functools.cache(functools.partial(_parts, group=group, title=name))
+    by_rows = functools.partial(_decoded, known={})
 
     def decode(z: Tensor, *args: Any, **kwargs: Any) -> Any:
         in_tiles = has_own or (not is_strict and getattr(vae, "use_tiling", False))
@@ -157,10 +154,8 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
         from .tiles import decoded
 
         with torch.no_grad():
-            whole = functools.partial(whole_decode, **kwargs)
-            if by_tiles:
-                return decoded(vae, whole, z, *args, group=group)
-            return _decoded(vae, whole, z, *args, group=group, parts_of=parts_of)
+            by = decoded if by_tiles else by_rows
+            return by(vae, functools.partial(whole_decode, **kwargs), z, *args, group=group)
 
     vae._decode = decode  # decode() goes through it for each slice of the batch; hooks and slicing stay as they are
     try:
@@ -171,25 +166,18 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
             vae.use_tiling = is_tiled
 
 
-def _parts(num_rows: int, **of: Any) -> Parts:
-    from ...parallel.spatial.part import Parts
-
-    return Parts(num_rows, **of)
-
-
 def _decoded(
-    vae: Any,
-    whole_decode: Callable[..., Any],
-    z: Tensor,
-    *args: Any,
-    group: Group,
-    parts_of: Callable[[int], Parts],
+    vae: Any, whole_decode: Callable[..., Any], z: Tensor, *args: Any, group: Group, known: dict[int, Any]
 ) -> Any:
-    """Collective: what `whole_decode`, the VAE's own, gives for whole latents; a tensor, a tuple or an output."""
+    """Collective: what `whole_decode`, the VAE's own, gives for whole latents; a tensor, a tuple or an output.
+
+    `known`: which tensors hold rows of latents as high, as what a decoder keeps from call to call (`frames.py`) may.
+    """
     import torch
 
     from ...parallel.sharding.fingerprint import check_same
     from ...parallel.spatial.mode import ByRows
+    from ...parallel.spatial.part import Parts
 
     # Each rank computes its share of the rows, from the latents to the pixels, which are gathered once; keys and values
     # of the middle block's attention are whole on each.
@@ -198,7 +186,7 @@ def _decoded(
     check_same(
         {"z": z, **{f"argument {place}": arg for place, arg in enumerate(args, 2)}}, group, title=title, around=group
     )
-    mode = ByRows(parts_of(z.shape[HEIGHT]))
+    mode = ByRows(known.setdefault(z.shape[HEIGHT], Parts(z.shape[HEIGHT], group=group, title=title)))
     if reason := unfit(title, vae.config, z.shape, group.size):
         raise ValueError(f"{title}: latents of {z.shape[HEIGHT]} rows and {z.shape[-1]} columns {reason}")
     rows = mode.cut(z, HEIGHT)
