@@ -42,11 +42,6 @@ def unnamed_file(num_bytes: int) -> int:
     return os.memfd_create("latentloom", os.MFD_CLOEXEC)
 
 
-def write(file: int, data: memoryview) -> None:
-    while data:  # Linux writes 2 GiB at most at once
-        data = data[os.write(file, data) :]
-
-
 def bytes_of(tensor: Tensor) -> Tensor:
     """A tensor's elements in their order as one row of bytes: its own memory where that holds them so."""
     import torch

@@ -22,7 +22,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ...parallel.staging import in_host_memory, unnamed_file, write
+from ...parallel.staging import in_host_memory, unnamed_file
 from ..failures import check_finite
 from ..families import FAMILIES, family_module
 from ..values import as_bytes
@@ -35,16 +35,14 @@ if TYPE_CHECKING:
     from ..requests import Decode
 
 # Classes whose `_decode` calls `decoder` frame by frame, with caches that `clear_cache` alone empties.
-#
-# Not among them: AutoencoderKLQwenImage21, which takes single frames; those that no family decodes by (CogVideoX and
-# Mochi hand their caches from call to call, Magvit has none); those that make frames together (LTX, HunyuanVideo), or
-# tiles that are blended afterwards (MiniMax H3).
+# Others make frames together (LTX, HunyuanVideo) or in tiles that are blended afterwards (MiniMax H3), take one frame
+# (AutoencoderKLQwenImage21), or are no family's (CogVideoX and Mochi, which hand their caches from call to call).
 FRAME_BY_FRAME = ("AutoencoderKLQwenImage", "AutoencoderKLWan")
 
 
 def decoded(parts: Parts, request: Decode, *, tensor: Tensor, progress: Progress) -> Tensor:
-    """Pixels of latents `tensor`, as bytes or floats: B H W C of pictures, where they were made; B F H W C of videos,
-    on the host, in a file that is in no folder. A cancel is heard before each call of the decoder."""
+    """Pixels of latents, as bytes or floats: B H W C of pictures, where they were made; B F H W C of videos, on the
+    host, in a file that is in no folder. A cancel is heard before each call of the decoder."""
     import torch
 
     model, latents = request.model, request.latents
@@ -60,14 +58,14 @@ def decoded(parts: Parts, request: Decode, *, tensor: Tensor, progress: Progress
     if FAMILIES[model.family].output == "image":
         return as_asked(pixels())
     num_bytes, shape = latents.batch * latents.frames * latents.height * latents.width * 3 * dtype.itemsize, ()
-    with os.fdopen(unnamed_file(num_bytes), "r+b", buffering=0) as file, by_calls(parts["vae"]) as calls:
+    with os.fdopen(unnamed_file(num_bytes), "r+b") as file, by_calls(parts["vae"]) as calls:
         while calls.has_more():
             # Frame after frame, each of all videos: how many there will be is not known yet.
             for frame in map(as_asked, pixels().unbind(1)):  # B H W C
                 shape = frame.shape
-                for piece in in_host_memory(frame):
-                    write(file.fileno(), piece)
+                file.writelines(in_host_memory(frame))
             del frame  # which may hold what the call made
+        file.flush()
         mapped = mmap.mmap(file.fileno(), file.tell())  # which keeps the file
     return torch.frombuffer(mapped, dtype=dtype).view(-1, *shape).transpose(0, 1)
 

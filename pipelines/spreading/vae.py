@@ -140,7 +140,7 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
     if is_strict and is_tiled is not None and not has_own:
         vae.use_tiling = False
     tell_tiles = functools.cache(lambda: logger.warning(TILED, name))  # once
-    by_rows = functools.partial(_decoded, known={})
+    by_rows = functools.partial(_decoded, known={})  # for what a decoder keeps from one call to the next (`frames.py`)
 
     def decode(z: Tensor, *args: Any, **kwargs: Any) -> Any:
         in_tiles = has_own or (not is_strict and getattr(vae, "use_tiling", False))
@@ -169,10 +169,8 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
 def _decoded(
     vae: Any, whole_decode: Callable[..., Any], z: Tensor, *args: Any, group: Group, known: dict[int, Any]
 ) -> Any:
-    """Collective: what `whole_decode`, the VAE's own, gives for whole latents; a tensor, a tuple or an output.
-
-    `known`: which tensors hold rows of latents as high, as what a decoder keeps from call to call (`frames.py`) may.
-    """
+    """Collective: what `whole_decode`, the VAE's own, gives for whole latents; a tensor, a tuple or an output. `known`
+    are tensors that hold rows already, by how many rows latents have."""
     import torch
 
     from ...parallel.sharding.fingerprint import check_same
