@@ -2,7 +2,7 @@
 
 A stage checks what the user controls, loads what it needs and nothing else, and lets the model's family do the work.
 What it is asked for is a request, or the fields of one by name or as plain data: `denoise(model=..., seed=7, ...)`.
-What it gives is on the CPU, but for pixels, which stay where they were made: whoever wants them fetches them.
+What it gives is on the CPU, but for pictures, which stay where they were made: whoever wants them fetches them.
 """
 
 # B pictures, H W height and width in pixels, C channels
@@ -41,8 +41,9 @@ from .models.folder import read_config, read_index
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage, made
 from .selfcheck.first_use import check_first_use
 from .settling import saw_frame, settled
+from .spreading.frames import decoded
 from .spreading.vae import split_over
-from .values import Audio, Conditioning, Image, Latents, Mask, Model, References, StepCache, Video, as_bytes
+from .values import Audio, Conditioning, Image, Latents, Mask, Model, References, StepCache, Video
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -176,9 +177,7 @@ def decode(request: Decode | Mapping[str, Any] = NOTHING, progress: Progress = S
             split_over(parts["vae"], num_ranks, rows=tensor.shape[-2]),
             measured(plan, progress, device=model.device, name=f"rows={num_ranks}"),
         ):
-            pixels = family_module(model.family).decode(parts, request, tensor=tensor).detach()
-        check_finite({"pixels": pixels}, parts, model, what="the decoded picture")
-        pixels = as_bytes(pixels) if request.depth == "bytes" else pixels.float()
+            pixels = decoded(parts, request, tensor=tensor, progress=progress)
     if FAMILIES[model.family].output == "image":
         return Image(pixels=pixels)
     return Video(pixels=pixels, fps=latents.fps or card_of(model).fps)

@@ -45,6 +45,7 @@ from ..families import FAMILIES
 from ..models.folder import components_of, read_config, read_index
 from ..shape import size_multiple
 from ..split_plans import SPLIT_PLANS
+from ..spreading.frames import FRAME_BY_FRAME
 from ..spreading.vae import OWN_TILES, has_rows, why_not
 from ..values import Latents, Model
 from .weights import MOST_UNFOLDED, NO_LIMIT, Need, decoded_numbers, latent_scale, weights_of, whole_number
@@ -58,7 +59,7 @@ INDEX_BYTES = 4
 MOST_DECODERS = 64
 SLOTS = 2  # blocks that stream have so many places on a device: one computes, the next comes
 EACH = "cpu by each rank"  # beside the memory "cpu" of all ranks: what each may take of it, where somebody limits that
-PIXEL_COPIES = 2  # in fp32: as the decoder gives them, and scaled
+PIXEL_COPIES = 2  # in fp32: as the decoder gives them, and scaled; a video's go to a file on the host
 # What a rank on a CPU keeps beside: compiled kernels, reordered weights, buffers of exchanges, tokenizers.
 CPU_BYTES = 64_000_000
 # What a rank's heap on a CPU keeps at most of tensors that come and go: of three sizes that a decoder passes, each
@@ -82,6 +83,7 @@ class Work:
     canvas: Latents
     vae_config: Mapping[str, Any]
     decoded_frames: int  # which the decoder takes at a time
+    frames_shown: int  # whose pixels are there at once
     most_unfolded: int  # up to which size convolutions are unfolded
     num_bits: int
     context_bytes: int
@@ -234,11 +236,11 @@ class Work:
         return INDEX_BYTES * (rows + 2 * tokens)
 
     def decoding(self, decoders: int) -> int:
-        """The tensors of a decoder and its pixels, on each of so many ranks that share its rows."""
+        """The tensors of a decoder and the pixels that are there at once, on each of so many ranks that share rows."""
         at_work = {"frames": self.decoded_frames, "most_unfolded": self.most_unfolded}
         widest = int(decoded_numbers(self.vae_config, self.canvas, decoders, **at_work)) * self.num_bits // 8
         area = self.canvas.batch * self.canvas.width * self.canvas.height
-        return widest + PIXEL_COPIES * area * self.canvas.frames * 3 * DTYPE_BITS["fp32"] // 8
+        return widest + PIXEL_COPIES * area * self.frames_shown * 3 * DTYPE_BITS["fp32"] // 8
 
 
 def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: int = 0) -> Work:
@@ -258,6 +260,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         scale = latent_scale(vae)
         latents = canvas.height // scale, canvas.width // scale
         row_counts = frozenset(each for each in range(2, MOST_DECODERS + 1) if has_rows(vae_class, vae, latents, each))
+    decoded_frames = min(canvas.frames, family.frame_multiple or 1)
     is_cpu, most_unfolded = model.device == "cpu", 0
     if is_cpu and model.dtype == "fp32":
         most_unfolded = MOST_UNFOLDED
@@ -273,7 +276,8 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         joint_text=text_length if split is not None and "text" in split.order else 0,
         canvas=canvas,
         vae_config=vae,
-        decoded_frames=min(canvas.frames, family.frame_multiple or 1),
+        decoded_frames=decoded_frames,
+        frames_shown=decoded_frames if vae_class in FRAME_BY_FRAME else canvas.frames,
         most_unfolded=most_unfolded,
         num_bits=DTYPE_BITS[model.dtype],
         context_bytes=CPU_BYTES + HOLES_BYTES if is_cpu else CONTEXT_BYTES,
