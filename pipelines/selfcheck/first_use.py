@@ -74,8 +74,6 @@ def check_first_use(request: Denoise, progress: Progress, *, lend: Lend, paint: 
     """
     if request.plan.num_ranks == 1 or progress is SILENT or request.model.source.startswith("builtin:"):
         return ""
-    if request.plan.layers > 1:  # a rank has no weights of other sections, and looks at no answer of theirs
-        return ""
     mesh, key = mesh_for(request.plan), _key(request)
     known = _known.setdefault(mesh.voters, {})
     if key not in known:
@@ -125,7 +123,7 @@ def _verdict(request: Denoise, progress: Progress, mesh: Mesh, key: str, lend: L
         step_s = ends[-1] - ends[-2]
         in_fp32 = FP32_TIMES * (1 + plan.num_ranks) if model.dtype != "fp32" else 0.0
         check_s = ends[-1] - ends[0] + STEPS * step_s * (in_fp32 + plan.num_ranks)
-        check_s += load_s * plan.weights if plan.weights > 1 else 0.0  # where ranks have shares, each reads all
+        check_s += load_s * plan.num_shares if plan.num_shares > 1 else 0.0  # where ranks have shares, each reads all
         run_s = load_s + num_steps_of(request) * step_s * _num_tokens(request) / _num_tokens(small)
         if check_s > MOST_SHARE * run_s:
             why = f"it would take {check_s:.1f} s, which is much for a run of {run_s:.1f}"
