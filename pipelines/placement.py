@@ -1,8 +1,9 @@
 """Where a stage runs: in this process, or in ranks, one for each of the model's devices.
 
 With ranks, every stage runs in them, and this process computes nothing and opens no accelerator: a denoise takes all
-ranks by its plan, text is encoded on the first and pictures on the last, beside the denoise of another job, and what is
-large to decode is decoded by all where that saves enough. What was encoded before is not encoded again (kept.py).
+ranks by its plan, text is encoded on the first and pictures on the last, beside the denoise of another job (where the
+plan leaves ranks free, both on the last), and what is large to decode is decoded by all where that saves enough. What
+was encoded before is not encoded again (kept.py).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from .forecast.plans import ALONE, Wanted, at_work, is_guided, spelt_at_work, wa
 from .kept import KEPT, key_of
 from .models.folder import components_of, read_config, read_index
 from .models.source import resolve_source, split_source
-from .place import Measures, logged, plan_for
+from .place import Measures, logged, names_plan, plan_for
 from .pools import POOLS, preloads
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
 from .settling import settled
@@ -49,14 +50,15 @@ V = TypeVar("V")
 def encode_text(request: EncodeText, progress: Progress = SILENT) -> Conditioning:
     """Do `stages.encode_text` where the model works; the next functions are the other stages."""
     _refuse_early(request)
+    rank = _text_rank(request.model)
     if request.references is None:
-        return _once(request, Conditioning, progress)
+        return _once(request, Conditioning, progress, rank=rank)
     check_pictures(request.references)
     pictures = key_of(request.model, {"references": to_plain(request.references)}, keeper=progress.keeper)
     if (known := KEPT.get(pictures)) is not None:
         nothing = Conditioning(family=request.model.family, prompt="", negative_prompt="", positive={})
         request = request.resolved(before=dataclasses.replace(nothing, references=known))
-    found = _once(request, Conditioning, progress)
+    found = _once(request, Conditioning, progress, rank=rank)
     KEPT.keep(pictures, dict(found.references))
     return found
 
@@ -64,6 +66,14 @@ def encode_text(request: EncodeText, progress: Progress = SILENT) -> Conditionin
 def encode_image(request: EncodeImage, progress: Progress = SILENT) -> Latents:
     _refuse_early(request)
     return _once(request, Latents, progress, rank=-1)
+
+
+def _text_rank(model: Model) -> int:
+    """Which rank encodes text: the first, or the last where a denoise of the model's own size leaves that one free."""
+    if model.place.group_size <= 1 or names_plan(model.place):  # which takes all
+        return 0
+    plan, _ = plan_for(model, Wanted(is_guided=is_guided(model)))
+    return -1 if plan.num_ranks < model.place.group_size else 0
 
 
 def denoise(request: Denoise, progress: Progress = SILENT) -> Latents:
@@ -178,7 +188,7 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
     return to_plain(STAGES[request["stage"]]({**asked, "model": model}, progress))
 
 
-def _once(request: EncodeText | EncodeImage, answer: type[V], progress: Progress, *, rank: int = 0) -> V:
+def _once(request: EncodeText | EncodeImage, answer: type[V], progress: Progress, *, rank: int) -> V:
     """The stage's answer to what was asked before, or its new one, which is kept."""
     asked = {name: value for name, value in to_plain(request).items() if name not in ("model", "before")}
     key = key_of(request.model, {"stage": request.stage, **asked}, keeper=progress.keeper)

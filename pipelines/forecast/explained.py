@@ -150,11 +150,13 @@ def _spare(answer: Forecast, chosen: Run) -> str:
 
 def _encoder(answer: Forecast, chosen: Run) -> str:
     """Where the text encoders live, and what a new prompt takes for it."""
-    told = f"{answer.work.encoder_bytes / GIB:.3g} GiB on the first device"
-    if streamed := answer.work.streamed_text_bytes(chosen.plan, answer.room):
+    there = answer.machine.num_devices // chosen.replicas
+    where = "the last device, which the plan leaves free" if there > chosen.plan.num_ranks else "the first device"
+    told = f"{answer.work.encoder_bytes / GIB:.3g} GiB on {where}"
+    if streamed := answer.work.streamed_text_bytes(chosen.plan, answer.room, num_devices=there):
         told += f", of which {volume(streamed)} come from the host's memory for each text"
     if not chosen.turns_s:
-        return f"{told}, beside the transformer"
+        return told if there > chosen.plan.num_ranks else f"{told}, beside the transformer"
     both = "both are read" if chosen.plan.weights == 1 else "they are read"
     told += f", in turns with the transformer: {both} again for a new prompt"
     told += f", {duration(chosen.turns_s)}" if answer.machine.is_timed else ""

@@ -169,12 +169,14 @@ class Forecast:
 
     def _by(self, plan: ParallelPlan, replicas: int, decoders: int) -> Run:
         demand, work, machine, room = self.demand, self.work, self.machine, self.room
-        needs, asked = work.needs(plan, decoders=decoders, room=room), {"replicas": replicas, "decoders": decoders}
-        streamed, texts, turns_s = work.streamed_bytes(plan, room), work.streamed_text_bytes(plan, room), 0.0
+        num_devices, asked = machine.num_devices // replicas, {"replicas": replicas, "decoders": decoders}
+        needs = work.needs(plan, num_devices=num_devices, decoders=decoders, room=room)
+        texts = work.streamed_text_bytes(plan, room, num_devices=num_devices)
+        streamed, turns_s, is_free = work.streamed_bytes(plan, room), 0.0, num_devices > plan.num_ranks
         # Where text encoders and transformer have no room beside each other on the first device, each goes up anew for
         # a new prompt, out of files that memory keeps (`components/store.py`); a share of weights stays, and so do
         # blocks that stream, at the host. On a CPU the files are mapped, and nothing moves.
-        if machine.kind != "cpu" and work.together(plan) > USABLE_SHARE * machine.memory_bytes:
+        if machine.kind != "cpu" and not is_free and work.together(plan) > USABLE_SHARE * machine.memory_bytes:
             again = demand.transformer_bytes - streamed * len(work.transformers) if plan.weights == 1 else 0
             turns_s = (work.encoder_bytes - texts + again) / machine.upload_bytes_per_s
         return dataclasses.replace(
@@ -197,9 +199,9 @@ class Forecast:
         """The least memory of each device, or limit of each rank on a CPU, by which the run's plan fits: with blocks
         that come from the host one by one, or with none that do.
         """
-        room = int(streams)
+        room, there = int(streams), self.machine.num_devices // run.replicas
         while True:
-            needs = self.work.needs(run.plan, decoders=run.decoders, room=room)
+            needs = self.work.needs(run.plan, num_devices=there, decoders=run.decoders, room=room)
             needed = max(need.own_bytes if streams else need.num_bytes for need in needs)
             if not streams or needed <= room:
                 return math.ceil(needed / USABLE_SHARE)

@@ -26,7 +26,7 @@ from latentloom.pipelines.costs.chips import GIB
 from latentloom.pipelines.costs.machine import Machine, limited, named_machine
 from latentloom.pipelines.costs.run import Run, duration, volume
 from latentloom.pipelines.forecast.choice import IDLE_GAIN, best, compiled_hint, counts, graphs_told, ring_hint, settled
-from latentloom.pipelines.forecast.explained import SECONDS, as_text, in_brief, to_plain
+from latentloom.pipelines.forecast.explained import SECONDS, _encoder, as_text, in_brief, to_plain
 from latentloom.pipelines.forecast.forecast import Forecast, forecast
 from latentloom.pipelines.forecast.plans import Wanted, is_guided
 from latentloom.pipelines.models.describe import describe_model
@@ -219,6 +219,16 @@ def test_where_text_encoders_live_and_what_a_new_prompt_costs_is_told(hollow: Mo
     assert "in turns with the transformer: both are read again for a new prompt" in as_text(answer).replace(
         "\n        ", " "
     )
+
+
+def test_text_encoders_live_on_a_device_that_the_plan_leaves_free(hollow: Models) -> None:
+    model = describe_model(str(hollow("flux")), device="cuda:0", is_here=False)
+    tight = dataclasses.replace(named_machine("3xH100-nvlink"), memory_bytes=27 << 30)
+    answer = forecast(model, Wanted(steps=1), tight)
+    free = next(each for each in answer.found if each.num_devices == 2 and not each.rounds_differently)
+    none = next(each for each in answer.found if each.num_devices == 3 and each.plan.weights == 1)
+    assert free.turns_s == 0 < none.turns_s
+    assert _encoder(answer, free).endswith(" GiB on the last device, which the plan leaves free")
 
 
 def test_a_step_that_waits_for_the_host_is_replayed_or_told_to_be_compiled(hollow: Models) -> None:
