@@ -90,6 +90,7 @@ def predict(
     # weights that come from the host's memory to each device in a forward, and for a text to the first
     streamed_bytes: int = 0,
     streamed_text_bytes: int = 0,
+    encoder: Chip | None = None,  # what computes texts, where that is no device of the machine
 ) -> Run:
     """Its seconds, while `replicas` groups do the like."""
     busy = min(plan.num_ranks * replicas, machine.num_devices)
@@ -112,7 +113,7 @@ def predict(
     # What one rank of a group does alone has the rates of one while the others wait: on a CPU all cores are its own.
     alone = machine.chip(replicas)  # one rank of each group; whatever the plan, so that it speaks for none
     around = STAGE_LAUNCHES * alone.launch_s
-    text_s = _encoding(demand, alone)
+    text_s = _encoding(demand, encoder or alone)
     if streamed_text_bytes:
         text_s = max(text_s, demand.num_texts * streamed_text_bytes / machine.streaming(replicas))
     # Files are read once, into memory that all ranks map; each rank's share goes up to its device meanwhile.

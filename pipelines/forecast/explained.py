@@ -150,6 +150,8 @@ def _spare(answer: Forecast, chosen: Run) -> str:
 
 def _encoder(answer: Forecast, chosen: Run) -> str:
     """Where the text encoders live, and what a new prompt takes for it."""
+    if not answer.work.text:
+        return f"{answer.work.encoder_bytes / GIB:.3g} GiB on the CPU, as asked, whose speed is assumed"
     there = answer.machine.num_devices // chosen.replicas
     where = "the last device, which the plan leaves free" if there > chosen.plan.num_ranks else "the first device"
     told = f"{answer.work.encoder_bytes / GIB:.3g} GiB on {where}"

@@ -36,7 +36,7 @@ from .choice import (
     ring_hint,
     spelt,
 )
-from .known import Spot, machine_at
+from .known import Spot, core_chip, machine_at
 from .memory import Work, whole_bytes, work_of
 from .plans import Wanted, auto_plan, why_whole
 
@@ -169,14 +169,14 @@ class Forecast:
 
     def _by(self, plan: ParallelPlan, replicas: int, decoders: int) -> Run:
         demand, work, machine, room = self.demand, self.work, self.machine, self.room
-        num_devices, asked = machine.num_devices // replicas, {"replicas": replicas, "decoders": decoders}
+        num_devices, asked = machine.num_devices // replicas, {"num_runs": self.num_runs, "replicas": replicas}
         needs = work.needs(plan, num_devices=num_devices, decoders=decoders, room=room)
         texts = work.streamed_text_bytes(plan, room, num_devices=num_devices)
-        streamed, turns_s, is_free = work.streamed_bytes(plan, room), 0.0, num_devices > plan.num_ranks
+        streamed, turns_s, is_away = work.streamed_bytes(plan, room), 0.0, self.model.reading is not self.model
         # Where text encoders and transformer have no room beside each other on the first device, each goes up anew for
         # a new prompt, out of files that memory keeps (`components/store.py`); a share of weights stays, and so do
         # blocks that stream, at the host. On a CPU the files are mapped, and nothing moves.
-        if machine.kind != "cpu" and not is_free and work.together(plan) > USABLE_SHARE * machine.memory_bytes:
+        if machine.kind != "cpu" and work.together(plan, num_devices=num_devices) > USABLE_SHARE * machine.memory_bytes:
             again = demand.transformer_bytes - streamed * len(work.transformers) if plan.weights == 1 else 0
             turns_s = (work.encoder_bytes - texts + again) / machine.upload_bytes_per_s
         return dataclasses.replace(
@@ -185,9 +185,10 @@ class Forecast:
                 plan,
                 machine,
                 self.software,
-                num_runs=self.num_runs,
+                decoders=decoders,
                 streamed_bytes=streamed,
                 streamed_text_bytes=texts,
+                encoder=core_chip(machine.num_devices) if is_away else None,
                 **asked,
             ),
             num_bytes=max(need.num_bytes for need in needs),

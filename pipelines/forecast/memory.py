@@ -85,7 +85,7 @@ class Work:
     num_bits: int
     context_bytes: int
     packs: bool  # whether what travels goes in one buffer, as on GPUs
-    encoder_bytes: int = 0  # the weights of all text encoders
+    encoder_bytes: int = 0  # the weights of all text encoders, also of those on the CPU, which `text` is without
     row_counts: frozenset[int] = frozenset()  # numbers of ranks that can decode by rows, or by tiles
     by_tiles: bool = False  # which keep the bits, and so are shared out wherever they can be
 
@@ -94,8 +94,10 @@ class Work:
         pixels = self.canvas.batch * self.canvas.width * self.canvas.height * self.canvas.frames
         return plan.num_ranks if pixels >= SPLIT_PIXELS and plan.num_ranks in self.row_counts else 1
 
-    def together(self, plan: ParallelPlan) -> int:
-        """What the first rank holds where text encoders stay beside its transformer while that works."""
+    def together(self, plan: ParallelPlan, *, num_devices: int = 0) -> int:
+        """What a rank holds where text encoders stay beside its transformer while that works; 0 where none has both."""
+        if not self.text or num_devices > plan.num_ranks:
+            return 0
         alone = self.vae.num_bytes if plan.num_ranks == 1 else 0
         return self.encoder_bytes + self._denoise(plan)[0].num_bytes + alone + self.context_bytes
 
@@ -239,7 +241,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
     elif is_cpu and not convolves(model.dtype):
         most_unfolded = NO_LIMIT
     return Work(
-        text=stages["encode_text"],
+        text=stages["encode_text"] if model.reading is model else (),
         transformers=stages["denoise"],
         vae=_need(stages["decode"]),
         heads=whole_number(config.get("num_attention_heads")),

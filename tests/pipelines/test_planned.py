@@ -21,7 +21,7 @@ from bench.simulated_sweep import NEAR, Cell, cells, outcome
 from latentloom.__main__ import main
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import Factors
-from latentloom.pipelines.components.memory import MEMORY
+from latentloom.pipelines.components.memory import CONTEXT_BYTES, MEMORY
 from latentloom.pipelines.costs.chips import GIB
 from latentloom.pipelines.costs.machine import Machine, limited, named_machine
 from latentloom.pipelines.costs.run import Run, duration, volume
@@ -29,8 +29,9 @@ from latentloom.pipelines.forecast.choice import IDLE_GAIN, best, compiled_hint,
 from latentloom.pipelines.forecast.explained import SECONDS, _encoder, as_text, in_brief, to_plain
 from latentloom.pipelines.forecast.forecast import Forecast, forecast
 from latentloom.pipelines.forecast.plans import Wanted, is_guided
+from latentloom.pipelines.forecast.weights import Need
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.values import Graphs, Model
+from latentloom.pipelines.values import Graphs, Model, TextEncoder
 from support.hollow_models import write_hollow
 
 PLANS = Path(__file__).parent / "plans"
@@ -229,6 +230,21 @@ def test_text_encoders_live_on_a_device_that_the_plan_leaves_free(hollow: Models
     none = next(each for each in answer.found if each.num_devices == 3 and each.plan.weights == 1)
     assert free.turns_s == 0 < none.turns_s
     assert _encoder(answer, free).endswith(" GiB on the last device, which the plan leaves free")
+
+
+def test_text_encoders_on_the_cpu_take_no_room_of_the_device(hollow: Models) -> None:
+    def of(text_encoder: TextEncoder) -> Forecast:
+        model = describe_model(str(hollow("flux")), device="cuda:0", text_encoder=text_encoder, is_here=False)
+        return forecast(model, Wanted(), dataclasses.replace(named_machine("1xH100"), memory_bytes=27 << 30))
+
+    at, away, plan = of("device"), of("cpu"), ParallelPlan()
+    assert at.work.encoder_bytes == away.work.encoder_bytes > 9 * 10**9
+    assert away.work.streamed_text_bytes(plan, 10**9) == 0 < at.work.streamed_text_bytes(plan, 10**9)
+    assert away.by(plan).turns_s == 0 < at.by(plan).turns_s and away.by(plan).text_s > at.by(plan).text_s
+    assert "encoder 8.87 GiB on the CPU, as asked, whose speed is assumed" in as_text(away)
+    no_denoise = (dataclasses.replace(each.work, transformers=(Need(own_bytes=0),)) for each in (at, away))
+    first, only = (each.needs(plan, decoders=1)[0].num_bytes for each in no_denoise)
+    assert first == at.work.encoder_bytes + CONTEXT_BYTES > only
 
 
 def test_a_step_that_waits_for_the_host_is_replayed_or_told_to_be_compiled(hollow: Models) -> None:
