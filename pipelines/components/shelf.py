@@ -16,7 +16,7 @@ from ..models.component_files import ModelFiles, inspect_model
 from ..models.describe import fingerprint_of
 from ..models.source import single_files
 from ..values import Lora, Model
-from .loans import ONE_RANK, Loans, Use, condition_of, may_rest
+from .loans import ONE_RANK, Loans, Use, condition_of, is_transformer, may_rest
 from .memory import Held, default_budget, expected_bytes, memory_limit, spare_bytes
 
 if TYPE_CHECKING:
@@ -194,7 +194,8 @@ class Shelf:
             key: self._entries[key].num_bytes if key in self._entries else expected_bytes(held[name], model)
             for key, name in keys.items()
         }
-        known = {key for key, name in keys.items() if name in use.rests or key in self._crowded}
+        splits = use.mesh is not None and not any(map(is_transformer, names))  # ranks hold text encoders between them
+        known = {key for key, name in keys.items() if splits or name in use.rests or key in self._crowded}
         rooms = self._rooms(model.device, sizes, rests=known, keep=keep, working_bytes=working_bytes)
         return {keys[key]: room for key, room in rooms.items()}
 

@@ -123,8 +123,8 @@ class ComponentStore(Shelf):
         use = Use(model, _mesh(model, plan), condition_of(model, plan, step_cache))
         with self._lock:
             rests = frozenset(self._rooms_of(use, names, set(), working_bytes))
-        if use.mesh is not None and use.mesh.voters is not None and model.device.startswith("cuda"):
-            ours = [name for name in names if is_transformer(name)]
+        ours = [name for name in names if is_transformer(name)]
+        if ours and use.mesh is not None and use.mesh.voters is not None and model.device.startswith("cuda"):
             found = highest(use.mesh, *(int(name in rests) for name in ours))
             rests |= {name for name, does in zip(ours, found, strict=True) if does}
         return dataclasses.replace(use, rests=rests)
@@ -159,12 +159,15 @@ class ComponentStore(Shelf):
                         f"model {use.model.source} has no {name}; it cannot do this step, choose another model"
                     )
                 entry = self._get(use, files, progress, kept, working_bytes=working_bytes, readers=readers)
-                mesh = gathers if is_transformer(files.name) else None
+                mesh = gathers if is_transformer(files.name) or entry.resting is not None else None
                 if entry.resting is not None:
-                    room = rooms[files.name]
-                    wanted = int(min(room, entry.num_bytes + entry.resting.least_bytes)) - entry.device_bytes
+                    room, most = rooms[files.name], entry.num_bytes + entry.resting.least_bytes
+                    keeps = mesh is not None and not is_transformer(files.name)
+                    if mesh is not None and keeps:
+                        most = entry.resting.shared_bytes(mesh[Axis.SEQUENCE])
+                    wanted = int(min(room, most)) - entry.device_bytes
                     self._evict(entry.place, wanted, kept, working_bytes)
-                    entry.resting.begin(room, mesh)
+                    entry.resting.begin(room, mesh, keeps=keeps)
                 elif mesh is not None:  # which the others wait to hear
                     start_agreeing(NO_WISH, None, mesh)
                 parts[files.name] = copy.copy(entry.component) if files.name == "vae" else entry.component

@@ -153,6 +153,12 @@ def _encoder(answer: Forecast, chosen: Run) -> str:
     if not answer.work.text:
         return f"{answer.work.encoder_bytes / GIB:.3g} GiB on the CPU, as asked, whose speed is assumed"
     there = answer.machine.num_devices // chosen.replicas
+    if chosen.encoders > 1:
+        whole, share = answer.work.encoder_bytes / GIB, answer.work.shared_text_bytes(chosen.encoders) / GIB
+        return (
+            f"{whole:.3g} GiB on {chosen.encoders} devices between them, {share:.3g} on each, beside the transformer: "
+            "for each text all gather blocks from each other, which is sooner than from the host"
+        )
     where = "the last device, which the plan leaves free" if there > chosen.plan.num_ranks else "the first device"
     told = f"{answer.work.encoder_bytes / GIB:.3g} GiB on {where}"
     if streamed := answer.work.streamed_text_bytes(chosen.plan, answer.room, num_devices=there):
@@ -257,6 +263,7 @@ def _plain(answer: Forecast, run: Run) -> dict[str, Any]:
         "replicas": run.replicas,
         "devices": run.num_devices,
         "decoders": run.decoders,
+        "encoders": run.encoders,
         "seconds": run.all_s,
         "step_s": run.step.seconds,
         "text_s": run.text_s,

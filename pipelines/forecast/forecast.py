@@ -35,6 +35,7 @@ from .choice import (
     replicas_of,
     ring_hint,
     spelt,
+    text_encoders,
 )
 from .known import Spot, core_chip, machine_at
 from .memory import Work, whole_bytes, work_of
@@ -170,15 +171,8 @@ class Forecast:
     def _by(self, plan: ParallelPlan, replicas: int, decoders: int) -> Run:
         demand, work, machine, room = self.demand, self.work, self.machine, self.room
         num_devices, asked = machine.num_devices // replicas, {"num_runs": self.num_runs, "replicas": replicas}
-        needs = work.needs(plan, num_devices=num_devices, decoders=decoders, room=room)
-        texts = work.streamed_text_bytes(plan, room, num_devices=num_devices)
-        streamed, turns_s, is_away = work.streamed_bytes(plan, room), 0.0, self.model.reading is not self.model
-        # Where text encoders and transformer have no room beside each other on the first device, each goes up anew for
-        # a new prompt, out of files that memory keeps (`components/store.py`); a share of weights stays, and so do
-        # blocks that stream, at the host. On a CPU the files are mapped, and nothing moves.
-        if machine.kind != "cpu" and work.together(plan, num_devices=num_devices) > USABLE_SHARE * machine.memory_bytes:
-            again = demand.transformer_bytes - streamed * len(work.transformers) if plan.weights == 1 else 0
-            turns_s = (work.encoder_bytes - texts + again) / machine.upload_bytes_per_s
+        encoders, texts, turns_s = text_encoders(work, demand, plan, machine, room=room, replicas=replicas)
+        needs = work.needs(plan, num_devices=num_devices, decoders=decoders, encoders=encoders, room=room)
         return dataclasses.replace(
             predict(
                 demand,
@@ -186,9 +180,10 @@ class Forecast:
                 machine,
                 self.software,
                 decoders=decoders,
-                streamed_bytes=streamed,
+                encoders=encoders,
+                streamed_bytes=work.streamed_bytes(plan, room),
                 streamed_text_bytes=texts,
-                encoder=core_chip(machine.num_devices) if is_away else None,
+                encoder=core_chip(machine.num_devices) if self.model.reading is not self.model else None,
                 **asked,
             ),
             num_bytes=max(need.num_bytes for need in needs),

@@ -94,14 +94,22 @@ class Work:
         pixels = self.canvas.batch * self.canvas.width * self.canvas.height * self.canvas.frames
         return plan.num_ranks if pixels >= SPLIT_PIXELS and plan.num_ranks in self.row_counts else 1
 
-    def together(self, plan: ParallelPlan, *, num_devices: int = 0) -> int:
+    def together(self, plan: ParallelPlan, *, num_devices: int = 0, encoders: int = 1) -> int:
         """What a rank holds where text encoders stay beside its transformer while that works; 0 where none has both."""
         if not self.text or num_devices > plan.num_ranks:
             return 0
         alone = self.vae.num_bytes if plan.num_ranks == 1 else 0
-        return self.encoder_bytes + self._denoise(plan)[0].num_bytes + alone + self.context_bytes
+        texts = self.encoder_bytes if encoders == 1 else self.shared_text_bytes(encoders)
+        return texts + self._denoise(plan)[0].num_bytes + alone + self.context_bytes
 
-    def needs(self, plan: ParallelPlan, *, num_devices: int = 0, decoders: int = 0, room: int = 0) -> tuple[Need, ...]:
+    def shared_text_bytes(self, encoders: int) -> int:
+        """What each of so many ranks holds of text encoders between them: a share of each block, and two slots."""
+        blocks = sum(part.num_bytes - part.outside_bytes for part in self.text)
+        return blocks // encoders + sum(part.outside_bytes + SLOTS * part.largest_block_bytes for part in self.text)
+
+    def needs(
+        self, plan: ParallelPlan, *, num_devices: int = 0, decoders: int = 0, encoders: int = 1, room: int = 0
+    ) -> tuple[Need, ...]:
         """What each rank of the plan needs, by its number, and at the end the last of `num_devices` if the plan leaves
         that free; 0 `decoders` are as many as can decode together. `room`: bytes of a device that can be used, without
         which blocks stream where they must; 0 has no limit.
@@ -110,12 +118,13 @@ class Work:
         staying, left = (0, room) if is_free else (self._staying_bytes(plan), self._left(plan, room))
         last = plan.num_ranks - (not is_free)
         text, decode = self._held(self.text, 0, left)[0], self._held((self.vae,), self.decoding(decoders), left)[0]
+        text = Need(own_bytes=self.shared_text_bytes(encoders)) if encoders > 1 else text
         text, decode = (replace(each, own_bytes=each.own_bytes + staying) for each in (text, decode))
         denoise, needs = self._denoise(plan, room)[0], []
         for rank in range(last + 1):
             denoises = rank < plan.num_ranks
             decodes = denoises if decoders > 1 else rank == last
-            encodes = rank == (last if is_free else 0)
+            encodes = encoders > 1 or rank == (last if is_free else 0)
             stages = [*[denoise] * denoises, *[text] * encodes, *[decode] * decodes]
             most = max(stages, key=lambda need: need.num_bytes)
             needs.append(replace(most, own_bytes=most.own_bytes + self.context_bytes))

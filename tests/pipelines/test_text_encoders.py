@@ -1,4 +1,4 @@
-"""Where text encoders work: what a CPU gives where it is asked for, and that alone."""
+"""Where text encoders work: on the CPU where that is asked for, or on ranks that hold them between them."""
 
 import dataclasses
 from collections.abc import Callable
@@ -75,3 +75,20 @@ def test_a_cpu_is_told_of_and_part_of_the_key(model: Callable[..., Any]) -> None
         describe_model("builtin:bobbin", device="cuda:0", text_encoder="cpu", quantization="int4", is_here=False)
     with pytest.raises(ValueError, match="choose one of device, cpu"):
         describe_model("builtin:bobbin", text_encoder="gpu")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("family", "options"),
+    [("flux", {}), ("flux", {"quantization": "int8"}), ("wan22", {"dtype": "bf16"}), ("ltx_2", {})],
+)
+def test_ranks_that_hold_them_between_them_give_the_bits_of_one(
+    pair: Ranks, model: Callable[..., Any], family: str, options: dict[str, Any]
+) -> None:
+    assert pair.run("bodies.texts:split", model(family, **options)) == [[True] * 4] * 2
+
+
+def test_so_they_do_with_a_lora_and_where_one_has_no_room(
+    pair: Ranks, model: Callable[..., Any], with_lora: dict[str, Any]
+) -> None:
+    assert pair.run("bodies.texts:split", with_lora) == [[True] * 4] * 2
+    assert pair.run("bodies.texts:short_of_room", model("flux")) == [[True] * 4] * 2
