@@ -139,6 +139,18 @@ def test_text_goes_to_the_last_rank_where_a_plan_leaves_that_free(
     assert [options["rank"] for _, _, options in ranks.orders] == [-1, 0, 0]
 
 
+def test_text_is_encoded_by_all_that_hold_the_encoders_between_them(
+    ranks: ToyRanks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "encoders_for", lambda *_: 4)
+    asked = EncodeText(model=at("ring=4"), prompt="a text of four")
+    for _ in range(2):  # the second is known, whoever encoded it
+        placement.encode_text(asked)
+        monkeypatch.setattr(placement, "encoders_for", lambda *_: 1)
+    [(_, request, options)] = ranks.orders
+    assert request["split"] == 4 and options == {"num_ranks": 4, "lane": "main", "rank": 0}
+
+
 def test_a_denoise_takes_all_ranks_by_its_plan(ranks: ToyRanks) -> None:
     placement.denoise(to_denoise())
     stage, asked, options = ranks.orders[0]

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -230,6 +231,34 @@ def test_text_encoders_live_on_a_device_that_the_plan_leaves_free(hollow: Models
     none = next(each for each in answer.found if each.num_devices == 3 and each.plan.weights == 1)
     assert free.turns_s == 0 < none.turns_s
     assert _encoder(answer, free).endswith(" GiB on the last device, which the plan leaves free")
+
+
+def test_ranks_hold_text_encoders_between_them_where_that_is_sooner_than_turns(hollow: Models) -> None:
+    model = describe_model(str(hollow("flux")), device="cuda:0", is_here=False)
+
+    def by(machine: str, gib: int, plan: str, **changes: Any) -> tuple[Forecast, Run]:
+        small = dataclasses.replace(named_machine(machine), memory_bytes=gib << 30)
+        answer = forecast(dataclasses.replace(model, **changes), Wanted(), small)
+        return answer, answer.by(ParallelPlan.parse(plan))
+
+    answer, run = by("2xH100-nvlink", 32, "ulysses=2")
+    assert (run.encoders, run.turns_s, run.lacking_bytes, run.next_s) == (2, 0.0, 0, run.seconds)
+    share = answer.work.shared_text_bytes(2)
+    assert answer.work.encoder_bytes / 2 < share < answer.work.encoder_bytes * 0.6
+    assert answer.work.needs(run.plan, encoders=2)[1].num_bytes == run.num_bytes < answer.work.together(run.plan)
+    told = _encoder(answer, run)
+    assert f"8.87 GiB on 2 devices between them, {share / GIB:.3g} on each, beside the transformer" in told
+    assert to_plain(answer)["plans"][0].keys() >= {"encoders", "decoders"}
+    for other in (
+        by("2xH100-nvlink", 80, "ulysses=2"),  # there is room for both
+        by("2xH100-nvlink", 28, "ulysses=2"),  # there is none for a share
+        by("3xH100-nvlink", 32, "ulysses=2"),  # the third device is free
+        by("2xH100-nvlink", 32, "ulysses=2", text_encoder="cpu"),
+        by("2xH100-nvlink", 18, "ulysses=2", quantization="int8"),  # which knows its device
+    ):
+        assert other[1].encoders == 1
+    quick = dataclasses.replace(answer.machine, upload_bytes_per_s=1e12)  # from files that memory keeps
+    assert dataclasses.replace(answer, machine=quick).by(run.plan).encoders == 1
 
 
 def test_text_encoders_on_the_cpu_take_no_room_of_the_device(hollow: Models) -> None:
