@@ -58,16 +58,17 @@ def encode_text(
 ) -> Conditioning:
     """What the text encoders make of a prompt and of what to steer away from, and the VAE of reference pictures.
 
-    The negative prompt is always read, so that any guidance can follow.
+    The negative prompt is always read, so that any guidance can follow. `split` ranks call this alike, and all compute.
     """
     request = settled(made(EncodeText, request, fields))
-    model, doing = request.model, f"encoding the text of {len(request.prompt)} characters"
+    model, plan = request.model, ParallelPlan(ulysses=max(1, request.split))
+    doing = f"encoding the text of {len(request.prompt)} characters"
     references = request.before.references if request.before else _encoded(request.references, model, progress, doing)
     with (
-        _loaded(model, "encode_text", progress, doing) as parts,
-        measured(ONE_RANK, progress, device=model.device),
+        _loaded(model.reading, "encode_text", progress, doing, plan=plan) as parts,
+        measured(plan, progress, device=model.reading.device),
     ):
-        progress.phase("encoding text")
+        progress.phase("encoding text" if model.reading is model else "encoding text on the CPU, as asked")
         positive, negative = family_module(model.family).encode_text(parts, request)
         check_finite(positive, parts, model, what="the prompt's conditioning")
         check_finite(negative or {}, parts, model, what="the negative prompt's conditioning")

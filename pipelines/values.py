@@ -25,6 +25,8 @@ Dtype = Literal["fp32", "bf16", "fp16"]
 Quantization = Literal["none", "int8", "int4", "fp8", "fp8_dynamic"]
 # What makes the blocks of a transformer into something faster: nothing, torch's own compiler, Torch-TensorRT.
 Engine = Literal["eager", "inductor", "tensorrt"]
+# Where text encoders work: on the model's device, or on the CPU, which rounds differently.
+TextEncoder = Literal["device", "cpu"]
 # Whether whole steps are replayed as CUDA graphs, which changes no bit of a result.
 Graphs = Literal["auto", "on", "off"]
 Scheduler = Literal["model", "euler", "heun", "unipc", "dpm++2m"]
@@ -90,12 +92,18 @@ class Model:
     quantization: Quantization = "none"
     engine: Engine = "eager"
     graphs: Graphs = "auto"
+    text_encoder: TextEncoder = "device"
     place: Place = field(default_factory=Place)
     loras: tuple[Lora, ...] = ()
 
     @property
     def is_compiled(self) -> bool:
         return self.engine != "eager"
+
+    @property
+    def reading(self) -> Model:
+        """The model as its text encoders work."""
+        return self if self.text_encoder == "device" else dataclasses.replace(self, device="cpu")
 
 
 def compiled_in_keys(engine: Engine) -> bool | str:

@@ -51,11 +51,13 @@ def needs_of(
     work = work_for(model, wanted)
     memories = {} if model.place.cluster else memories_of(machine)
     room = room_of(devices or devices_of(model, plan), memories)
+    num_devices = len(devices) or model.place.group_size
     if work.decoders(plan) == 1:
-        return work.needs(plan, decoders=1, room=room)
+        return work.needs(plan, num_devices=num_devices, decoders=1, room=room)
     if not model.place.devices:
         model = dataclasses.replace(model, place=Place(devices=(model.device,) * plan.num_ranks))
-    return work.needs(plan, decoders=decoders_for(model, wanted, plan, now=machine), room=room)
+    decoders = decoders_for(model, wanted, plan, now=machine)
+    return work.needs(plan, num_devices=num_devices, decoders=decoders, room=room)
 
 
 def usual(model: Model) -> Wanted:
@@ -74,9 +76,12 @@ def memories_of(machine: Sequence[DeviceNow], *, in_use: bool = False) -> dict[s
 
 
 def devices_of(model: Model, plan: ParallelPlan) -> tuple[str, ...]:
-    """The device of each rank of one job; a plan may span machines of a cluster."""
+    """The device of each rank of one job, and where text is encoded if the plan leaves that free; a plan may span
+    machines of a cluster.
+    """
     here = model.place.devices[: model.place.group_size] or (model.device,)
-    return tuple(here[rank % len(here)] for rank in range(plan.num_ranks))
+    free = here[-1:] if model.family and plan.num_ranks < len(here) else ()
+    return *(here[rank % len(here)] for rank in range(plan.num_ranks)), *free
 
 
 def choices(model: Model, wanted: Wanted, machine: Sequence[DeviceNow]) -> list[Choice]:

@@ -7,6 +7,7 @@ are mapped and lie where they rest; for a GPU they are pinned.
 
 from __future__ import annotations
 
+import functools
 import logging
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +20,7 @@ from ...parallel.group import Axis, Group
 from ...parallel.mesh import Mesh, gatherers
 from ...parallel.sharding.hooks import modules_ending
 from ...parallel.streaming.layout import Layout, Leaf, align_of, leaves, num_bytes_under, outside_of, shared_by_several
-from ...parallel.streaming.movers import NUM_SHARES, is_sooner, padded
+from ...parallel.streaming.movers import NUM_SHARES, is_sooner, mover_for, padded
 from ...parallel.streaming.pinned import Pinned
 from ...parallel.streaming.streamed import NUM_SLOTS, Streamed
 from ...parallel.together import start_agreeing
@@ -78,16 +79,22 @@ class Resting:
     def num_resident(self) -> int:
         return len(self.resident) if self._streamed else 0
 
-    def begin(self, room: float, mesh: Mesh | None = None, *, most: float | None = None) -> None:
+    def shared_bytes(self, group: Group) -> int:
+        """What it takes of the device where ranks hold its blocks between them."""
+        sizes = [padded(size, group) for size in self.sizes]
+        return self.outside_bytes + NUM_SLOTS * max(sizes, default=0) + sum(sizes) // group.size
+
+    def begin(self, room: float, mesh: Mesh | None = None, *, most: float | None = None, keeps: bool = False) -> None:
         """Within so many bytes of the device, as many blocks on it as fit, and at `most` so many. Raises `ValueError`
         for a budget that someone has set and that is too small for any way to run it.
 
         Collective with a mesh: if it rests and lies alike on all its ranks, those that share tokens bring a share of
-        each block and gather it, where that is sooner; of blocks then as many stay as where the least do.
+        each block and gather it, where that is sooner; of blocks then as many stay as where the least do. If it `keeps`
+        shares, these lie on the devices, if all have room, and no block stays.
         """
         self._most = len(self.blocks) if most is None else int(min(most, len(self.blocks)))
         stay, goes_on = self._most_resident(room), self._streamed is not None
-        if mesh is not None and (agreed := self._agreed(room, mesh)) is not None:
+        if mesh is not None and (agreed := self._agreed(room, mesh, keeps)) is not None:
             goes_on, stay = agreed
         else:
             mesh = None
@@ -110,10 +117,11 @@ class Resting:
             resident=self.resident,
             without=frozenset(self._without),
             group=gatherers(mesh) if mesh is not None else None,
+            mover=functools.partial(mover_for, keeps=keeps and mesh is not None),
         )
         if stay < len(self.blocks):
             told = "%s: %d of %d blocks stay on %s, the others come from the host's memory%s"
-            how = f", in shares of {mesh[Axis.SEQUENCE].size} ranks" if mesh is not None else ""
+            how = f", in shares of {mesh[Axis.SEQUENCE].size} ranks{', once' * keeps}" if mesh is not None else ""
             logger.info(told, self.name, stay, len(self.blocks), self.device, how)
 
     def end(self) -> None:
@@ -164,11 +172,13 @@ class Resting:
         fits = (n for n in range(self._most, 0, -1) if self.outside_bytes + self._taken(spread(count, n)) <= room)
         return next(fits, 0)
 
-    def _agreed(self, room: float, mesh: Mesh) -> tuple[bool, int] | None:
+    def _agreed(self, room: float, mesh: Mesh, keeps: bool) -> tuple[bool, int] | None:
         """Collective: whether all go on as they did, and how many blocks stay; None where each brings whole ones."""
         # One that begins anew alone would ask for other blocks than the others, and so all do.
         goes_on = self._streamed is not None and self._mesh is mesh
-        wish: Wish = goes_on, self._most_gathering(room, mesh[Axis.SEQUENCE]), self._judged is mesh
+        group = mesh[Axis.SEQUENCE]
+        most = (self.shared_bytes(group) <= room) - 1 if keeps else self._most_gathering(room, group)
+        wish: Wish = goes_on, most, keeps or self._judged is mesh
         alike = start_agreeing(wish, (self.name, self.key, self._lies), mesh)()
         if alike is None or alike[1] < 0:
             return None
@@ -177,7 +187,7 @@ class Resting:
             largest = self._layout(self.blocks[self.sizes.index(max(self.sizes))])
             sooner = is_sooner(largest, self.device, gatherers(mesh))
             self._is_sooner, self._judged = start_agreeing((sooner,), None, mesh)() == [1], mesh
-        return (bool(alike[0]), alike[1]) if self._is_sooner else None
+        return (bool(alike[0]), alike[1]) if keeps or self._is_sooner else None
 
     def _most_gathering(self, room: float, group: Group) -> int:
         """As many as stay beside shares that are gathered; -1 where these have no room."""

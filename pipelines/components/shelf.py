@@ -223,11 +223,12 @@ class Shelf:
             key: self._entries[key].num_bytes if key in self._entries else expected_bytes(each, use.model)
             for key, each in ours.items()
         }
+        splits = use.mesh is not None and not any(is_transformer(each.name) for each in files)  # text encoders
         is_whole = {key: not self._rests(key) for key in ours if key in self._entries}
         found: dict[str, int] = {}
         for key in sorted(ours, key=lambda key: (not is_whole.get(key), sizes[key])):
             name, size = ours[key].name, sizes[key]
-            is_known = name in use.rests or self._eased_to(key, working_bytes) is not None
+            is_known = splits or name in use.rests or self._eased_to(key, working_bytes) is not None
             if is_known or not is_whole.get(key, size <= left):
                 found[name] = size
             else:

@@ -123,8 +123,8 @@ class ComponentStore(Shelf):
         with self._lock:
             files = self._asked(model, names)
             rests = frozenset(self._rooms(use, files, set()))
-        if use.mesh is not None and use.mesh.voters is not None and model.device.startswith("cuda"):
-            ours = [each.name for each in files if is_transformer(each.name)]
+        ours = [each.name for each in files if is_transformer(each.name)]
+        if ours and use.mesh is not None and use.mesh.voters is not None and model.device.startswith("cuda"):
             found = highest(use.mesh, *(int(name in rests) for name in ours))
             rests |= {name for name, does in zip(ours, found, strict=True) if does}
         return dataclasses.replace(use, rests=rests), files
@@ -160,13 +160,19 @@ class ComponentStore(Shelf):
             kept = {use.key(name.rstrip("?")) for name in (*(each.name for each in files), *keep)}
             rooms, parts = self._rooms(use, files, kept), dict[str, Any]()
             for each in files:
-                entry = self._get(use, each, progress, kept, readers)
-                mesh = gathers if is_transformer(each.name) else None
+                entry, denoises = self._get(use, each, progress, kept, readers), is_transformer(each.name)
+                mesh = gathers if denoises or entry.resting is not None else None
                 if entry.resting is not None:
-                    key, room = use.key(each.name), rooms[each.name]
-                    wanted = int(min(room, entry.num_bytes + entry.resting.least_bytes)) - entry.device_bytes
-                    self._evict(entry.place, wanted, kept, use.working_bytes)
-                    entry.resting.begin(room, mesh, most=self._eased_to(key, use.working_bytes))
+                    key, room, needed = (
+                        use.key(each.name),
+                        rooms[each.name],
+                        entry.num_bytes + entry.resting.least_bytes,
+                    )
+                    if mesh is not None and not denoises:  # ranks hold a text encoder between them
+                        needed = entry.resting.shared_bytes(mesh[Axis.SEQUENCE])
+                    self._evict(entry.place, int(min(room, needed)) - entry.device_bytes, kept, use.working_bytes)
+                    most = self._eased_to(key, use.working_bytes)
+                    entry.resting.begin(room, mesh, most=most, keeps=mesh is not None and not denoises)
                 elif mesh is not None:  # which the others wait to hear
                     start_agreeing(NO_WISH, None, mesh)
                 parts[each.name] = copy.copy(entry.component) if each.name == "vae" else entry.component

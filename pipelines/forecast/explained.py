@@ -154,11 +154,21 @@ def _spare(answer: Forecast, chosen: Run) -> str:
 
 def _encoder(answer: Forecast, chosen: Run) -> str:
     """Where the text encoders live, and what a new prompt takes for it."""
-    told = f"{answer.work.encoder_bytes / GIB:.3g} GiB on the first device"
-    if streamed := answer.work.streamed_text_bytes(chosen.plan, answer.room):
+    if not answer.work.text:
+        return f"{answer.work.encoder_bytes / GIB:.3g} GiB on the CPU, as asked, whose speed is assumed"
+    there = answer.machine.num_devices // chosen.replicas
+    if chosen.encoders > 1:
+        whole, share = answer.work.encoder_bytes / GIB, answer.work.shared_text_bytes(chosen.encoders) / GIB
+        return (
+            f"{whole:.3g} GiB on {chosen.encoders} devices between them, {share:.3g} on each, beside the transformer: "
+            "for each text all gather blocks from each other, which is sooner than from the host"
+        )
+    where = "the last device, which the plan leaves free" if there > chosen.plan.num_ranks else "the first device"
+    told = f"{answer.work.encoder_bytes / GIB:.3g} GiB on {where}"
+    if streamed := answer.work.streamed_text_bytes(chosen.plan, answer.room, num_devices=there):
         told += f", of which {volume(streamed)} come from the host's memory for each text"
     if not chosen.turns_s:
-        return f"{told}, beside the transformer"
+        return told if there > chosen.plan.num_ranks else f"{told}, beside the transformer"
     both = "both are read" if chosen.plan.num_shares == 1 else "they are read"
     told += f", in turns with the transformer: {both} again for a new prompt"
     told += f", {duration(chosen.turns_s)}" if answer.machine.is_timed else ""
@@ -257,6 +267,7 @@ def _plain(answer: Forecast, run: Run) -> dict[str, Any]:
         "replicas": run.replicas,
         "devices": run.num_devices,
         "decoders": run.decoders,
+        "encoders": run.encoders,
         "seconds": run.all_s,
         "step_s": run.step.seconds,
         "text_s": run.text_s,

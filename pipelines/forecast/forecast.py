@@ -35,8 +35,9 @@ from .choice import (
     replicas_of,
     ring_hint,
     spelt,
+    text_encoders,
 )
-from .known import Spot, machine_at
+from .known import Spot, core_chip, machine_at
 from .memory import Work, whole_bytes, work_of
 from .plans import Wanted, auto_plan, why_whole
 
@@ -172,24 +173,21 @@ class Forecast:
 
     def _by(self, plan: ParallelPlan, replicas: int, decoders: int) -> Run:
         demand, work, machine, room = self.demand, self.work, self.machine, self.room
-        needs, asked = work.needs(plan, decoders=decoders, room=room), {"replicas": replicas, "decoders": decoders}
-        streamed, texts, turns_s = work.streamed_bytes(plan, room), work.streamed_text_bytes(plan, room), 0.0
-        # Where text encoders and transformer have no room beside each other on the first device, each goes up anew for
-        # a new prompt, out of files that memory keeps (`components/store.py`); a share of weights stays, and so do
-        # blocks that stream, at the host. On a CPU the files are mapped, and nothing moves.
-        if machine.kind != "cpu" and work.together(plan) > USABLE_SHARE * machine.memory_bytes:
-            again = demand.transformer_bytes - streamed * len(work.transformers) if plan.num_shares == 1 else 0
-            turns_s = (work.encoder_bytes - texts + again) / machine.upload_bytes_per_s
+        num_devices, asked = machine.num_devices // replicas, {"num_runs": self.num_runs, "replicas": replicas}
+        encoders, texts, turns_s = text_encoders(work, demand, plan, machine, room=room, replicas=replicas)
+        needs = work.needs(plan, num_devices=num_devices, decoders=decoders, encoders=encoders, room=room)
         return dataclasses.replace(
             predict(
                 demand,
                 plan,
                 machine,
                 self.software,
-                num_runs=self.num_runs,
-                streamed_bytes=streamed,
+                decoders=decoders,
+                encoders=encoders,
+                streamed_bytes=work.streamed_bytes(plan, room),
                 streamed_text_bytes=texts,
                 section=work.sections(plan, room)[1] if plan.layers > 1 else 1.0,
+                encoder=core_chip(machine.num_devices) if self.model.reading is not self.model else None,
                 **asked,
             ),
             num_bytes=max(need.num_bytes for need in needs),
@@ -201,9 +199,9 @@ class Forecast:
         """The least memory of each device, or limit of each rank on a CPU, by which the run's plan fits: with blocks
         that come from the host one by one, or with none that do.
         """
-        room = int(streams)
+        room, there = int(streams), self.machine.num_devices // run.replicas
         while True:
-            needs = self.work.needs(run.plan, decoders=run.decoders, room=room)
+            needs = self.work.needs(run.plan, num_devices=there, decoders=run.decoders, room=room)
             needed = max(need.own_bytes if streams else need.num_bytes for need in needs)
             if not streams or needed <= room:
                 return math.ceil(needed / USABLE_SHARE)

@@ -2,11 +2,13 @@
 
 A rank's need is that of the largest of its stages, because components make room for each other when they must:
 
-* text encoding, on the first rank: the weights of all text encoders;
+* text encoding, on the first rank, or on the last of the place where the plan leaves that free: the weights of all text
+  encoders;
 * denoising, on every rank: the weights of the transformers (where ranks share them: a share, the block being gathered,
   the next one, and what is in no block; of sections the fullest, and what is in no block), the tensors alive in a
   block, and what the strategy receives;
-* decoding, on the last rank, or on all where they share a large picture's rows: the VAE's weights and widest tensors.
+* decoding, on the last rank, or on all that denoise where they share a large picture's rows: the VAE's weights and
+  widest tensors.
 
 A share of a transformer's weights stays while the first rank encodes the next text and the last decodes: ranks let go
 of theirs together, for another's.
@@ -88,7 +90,7 @@ class Work:
     num_bits: int
     context_bytes: int
     packs: bool  # whether what travels goes in one buffer, as on GPUs
-    encoder_bytes: int = 0  # the weights of all text encoders
+    encoder_bytes: int = 0  # the weights of all text encoders, also of those on the CPU, which `text` is without
     row_counts: frozenset[int] = frozenset()  # numbers of ranks that can decode by rows, or by tiles
     by_tiles: bool = False  # which keep the bits, and so are shared out wherever they can be
 
@@ -97,23 +99,38 @@ class Work:
         pixels = self.canvas.batch * self.canvas.width * self.canvas.height * self.canvas.frames
         return plan.num_ranks if pixels >= SPLIT_PIXELS and plan.num_ranks in self.row_counts else 1
 
-    def together(self, plan: ParallelPlan) -> int:
-        """What the first rank holds where text encoders stay beside its transformer while that works."""
+    def together(self, plan: ParallelPlan, *, num_devices: int = 0, encoders: int = 1) -> int:
+        """What a rank holds where text encoders stay beside its transformer while that works; 0 where none has both."""
+        if not self.text or num_devices > plan.num_ranks:
+            return 0
         alone = self.vae.num_bytes if plan.num_ranks == 1 else 0
-        return self.encoder_bytes + self._denoise(plan)[0].num_bytes + alone + self.context_bytes
+        texts = self.encoder_bytes if encoders == 1 else self.shared_text_bytes(encoders)
+        return texts + self._denoise(plan)[0].num_bytes + alone + self.context_bytes
 
-    def needs(self, plan: ParallelPlan, *, decoders: int = 0, room: int = 0) -> tuple[Need, ...]:
-        """What each rank of the plan needs, by its number; 0 `decoders` are as many as can decode together. `room`:
-        bytes of a device that can be used, without which blocks stream where they must; 0 has no limit.
+    def shared_text_bytes(self, encoders: int) -> int:
+        """What each of so many ranks holds of text encoders between them: a share of each block, and two slots."""
+        blocks = sum(part.num_bytes - part.outside_bytes for part in self.text)
+        return blocks // encoders + sum(part.outside_bytes + SLOTS * part.largest_block_bytes for part in self.text)
+
+    def needs(
+        self, plan: ParallelPlan, *, num_devices: int = 0, decoders: int = 0, encoders: int = 1, room: int = 0
+    ) -> tuple[Need, ...]:
+        """What each rank of the plan needs, by its number, and at the end the last of `num_devices` if the plan leaves
+        that free; 0 `decoders` are as many as can decode together. `room`: bytes of a device that can be used, without
+        which blocks stream where they must; 0 has no limit.
         """
-        decoders = decoders or self.decoders(plan)
-        staying, left = self._staying_bytes(plan, room), self._left(plan, room)
+        decoders, is_free = decoders or self.decoders(plan), num_devices > plan.num_ranks
+        staying, left = (0, room) if is_free else (self._staying_bytes(plan, room), self._left(plan, room))
+        last = plan.num_ranks - (not is_free)
         text, decode = self._held(self.text, 0, left)[0], self._held((self.vae,), self.decoding(decoders), left)[0]
+        text = Need(own_bytes=self.shared_text_bytes(encoders)) if encoders > 1 else text
         text, decode = (replace(each, own_bytes=each.own_bytes + staying) for each in (text, decode))
         denoise, needs = self._denoise(plan, room)[0], []
-        for rank in range(plan.num_ranks):
-            decodes = decoders > 1 or rank == plan.num_ranks - 1
-            stages = [denoise, *([text] if rank == 0 else []), *([decode] if decodes else [])]
+        for rank in range(last + 1):
+            denoises = rank < plan.num_ranks
+            decodes = denoises if decoders > 1 else rank == last
+            encodes = encoders > 1 or rank == (last if is_free else 0)
+            stages = [*[denoise] * denoises, *[text] * encodes, *[decode] * decodes]
             most = max(stages, key=lambda need: need.num_bytes)
             needs.append(replace(most, own_bytes=most.own_bytes + self.context_bytes))
         return tuple(needs)
@@ -124,9 +141,9 @@ class Work:
         """
         return self._denoise(plan, room)[1] // len(self.transformers)
 
-    def streamed_text_bytes(self, plan: ParallelPlan, room: int) -> int:
-        """How many bytes of text encoders come to the first device for each text."""
-        return self._held(self.text, 0, self._left(plan, room))[1]
+    def streamed_text_bytes(self, plan: ParallelPlan, room: int, *, num_devices: int = 0) -> int:
+        """How many bytes of text encoders come to their device for each text."""
+        return self._held(self.text, 0, room if num_devices > plan.num_ranks else self._left(plan, room))[1]
 
     def _denoise(self, plan: ParallelPlan, room: int = 0) -> tuple[Need, int]:
         working = self.activations(plan)
@@ -267,7 +284,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
     elif is_cpu and not convolves(model.dtype):
         most_unfolded = NO_LIMIT
     return Work(
-        text=stages["encode_text"],
+        text=stages["encode_text"] if model.reading is model else (),
         transformers=stages["denoise"],
         vae=_need(stages["decode"]),
         heads=whole_number(config.get("num_attention_heads")),

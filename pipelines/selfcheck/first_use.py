@@ -207,7 +207,7 @@ def _key(request: Denoise) -> str:
     import diffusers
     import torch
 
-    model, own = request.model, ("source", "folder", "place", "engine", "graphs", "device")
+    model, own = request.model, ("source", "folder", "place", "engine", "graphs", "text_encoder", "device")
     told = [
         {name: value for name, value in to_plain(model).items() if name not in own},
         "" if model.fingerprint else model.folder,

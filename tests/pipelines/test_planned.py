@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,16 +22,17 @@ from bench.simulated_sweep import NEAR, Cell, cells, outcome
 from latentloom.__main__ import main
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import Factors
-from latentloom.pipelines.components.memory import MEMORY
+from latentloom.pipelines.components.memory import CONTEXT_BYTES, MEMORY
 from latentloom.pipelines.costs.chips import GIB
 from latentloom.pipelines.costs.machine import Machine, limited, named_machine, read_machine
 from latentloom.pipelines.costs.run import Run, duration, volume
 from latentloom.pipelines.forecast.choice import IDLE_GAIN, best, compiled_hint, counts, graphs_told, ring_hint, settled
-from latentloom.pipelines.forecast.explained import SECONDS, as_text, in_brief, to_plain
+from latentloom.pipelines.forecast.explained import SECONDS, _encoder, as_text, in_brief, to_plain
 from latentloom.pipelines.forecast.forecast import Forecast, forecast
 from latentloom.pipelines.forecast.plans import Wanted, is_guided
+from latentloom.pipelines.forecast.weights import Need
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.values import Graphs, Model
+from latentloom.pipelines.values import Graphs, Model, TextEncoder
 from support.hollow_models import write_hollow
 
 PLANS = Path(__file__).parent / "plans"
@@ -271,6 +273,59 @@ def test_where_text_encoders_live_and_what_a_new_prompt_costs_is_told(hollow: Mo
     assert "in turns with the transformer: both are read again for a new prompt" in as_text(answer).replace(
         "\n        ", " "
     )
+
+
+def test_text_encoders_live_on_a_device_that_the_plan_leaves_free(hollow: Models) -> None:
+    model = describe_model(str(hollow("flux")), device="cuda:0", is_here=False)
+    tight = dataclasses.replace(named_machine("3xH100-nvlink"), memory_bytes=27 << 30)
+    answer = forecast(model, Wanted(steps=1), tight)
+    free = next(each for each in answer.found if each.num_devices == 2 and not each.rounds_differently)
+    none = next(each for each in answer.found if each.num_devices == 3 and each.plan.weights == 1)
+    assert free.turns_s == 0 < none.turns_s
+    assert _encoder(answer, free).endswith(" GiB on the last device, which the plan leaves free")
+
+
+def test_ranks_hold_text_encoders_between_them_where_that_is_sooner_than_turns(hollow: Models) -> None:
+    model = describe_model(str(hollow("flux")), device="cuda:0", is_here=False)
+
+    def by(machine: str, gib: int, plan: str, **changes: Any) -> tuple[Forecast, Run]:
+        small = dataclasses.replace(named_machine(machine), memory_bytes=gib << 30)
+        answer = forecast(dataclasses.replace(model, **changes), Wanted(), small)
+        return answer, answer.by(ParallelPlan.parse(plan))
+
+    answer, run = by("2xH100-nvlink", 32, "ulysses=2")
+    assert (run.encoders, run.turns_s, run.lacking_bytes, run.next_s) == (2, 0.0, 0, run.seconds)
+    share = answer.work.shared_text_bytes(2)
+    assert answer.work.encoder_bytes / 2 < share < answer.work.encoder_bytes * 0.6
+    assert answer.work.needs(run.plan, encoders=2)[1].num_bytes == run.num_bytes < answer.work.together(run.plan)
+    told = _encoder(answer, run)
+    assert f"8.87 GiB on 2 devices between them, {share / GIB:.3g} on each, beside the transformer" in told
+    assert to_plain(answer)["plans"][0].keys() >= {"encoders", "decoders"}
+    for other in (
+        by("2xH100-nvlink", 80, "ulysses=2"),  # there is room for both
+        by("2xH100-nvlink", 28, "ulysses=2"),  # there is none for a share
+        by("3xH100-nvlink", 32, "ulysses=2"),  # the third device is free
+        by("2xH100-nvlink", 32, "ulysses=2", text_encoder="cpu"),
+        by("2xH100-nvlink", 18, "ulysses=2", quantization="int8"),  # which knows its device
+    ):
+        assert other[1].encoders == 1
+    quick = dataclasses.replace(answer.machine, upload_bytes_per_s=1e12)  # from files that memory keeps
+    assert dataclasses.replace(answer, machine=quick).by(run.plan).encoders == 1
+
+
+def test_text_encoders_on_the_cpu_take_no_room_of_the_device(hollow: Models) -> None:
+    def of(text_encoder: TextEncoder) -> Forecast:
+        model = describe_model(str(hollow("flux")), device="cuda:0", text_encoder=text_encoder, is_here=False)
+        return forecast(model, Wanted(), dataclasses.replace(named_machine("1xH100"), memory_bytes=27 << 30))
+
+    at, away, plan = of("device"), of("cpu"), ParallelPlan()
+    assert at.work.encoder_bytes == away.work.encoder_bytes > 9 * 10**9
+    assert away.work.streamed_text_bytes(plan, 10**9) == 0 < at.work.streamed_text_bytes(plan, 10**9)
+    assert away.by(plan).turns_s == 0 < at.by(plan).turns_s and away.by(plan).text_s > at.by(plan).text_s
+    assert "encoder 8.87 GiB on the CPU, as asked, whose speed is assumed" in as_text(away)
+    no_denoise = (dataclasses.replace(each.work, transformers=(Need(own_bytes=0),)) for each in (at, away))
+    first, only = (each.needs(plan, decoders=1)[0].num_bytes for each in no_denoise)
+    assert first == at.work.encoder_bytes + CONTEXT_BYTES > only
 
 
 def test_a_step_that_waits_for_the_host_is_replayed_or_told_to_be_compiled(hollow: Models) -> None:
