@@ -133,8 +133,13 @@ def send(x: Tensor, *, group: Group, tag: int) -> None:
     staged = _staged(x, group)
     work = dist.isend(staged, group.ranks[1], group=group.process_group, tag=tag)
     # Kept by the group until it is received, however long: gloo ends a send of which nobody holds this, or the process.
-    group.flying = [each for each in group.flying if not each[0].is_completed()]
+    let_go(group)
     group.flying.append((work, staged))
+
+
+def let_go(group: Group) -> None:
+    """What was sent to the second of a group of two and has left is kept no longer."""
+    group.flying = [each for each in group.flying if not each[0].is_completed()]
 
 
 def receive(out: Tensor, *, group: Group, tag: int) -> None:

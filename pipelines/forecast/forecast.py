@@ -292,9 +292,7 @@ def _why_idle(answer: Forecast, chosen: Run) -> str:
 
 
 def of_each_kind(answer: Forecast) -> list[Run]:
-    """The fastest first, and of those that differ in text or weights alone the chosen one, else the best that fits, or
-    lacks least.
-    """
+    """The fastest first; of those that differ in text or weights alone the chosen one, or which fits or lacks least."""
     found: dict[tuple[int, ...], Run] = {}
     for each in sorted(answer.found, key=lambda each: (each != answer.chosen, each.lacking_bytes, each.all_s)):
         found.setdefault(_kind(each), each)

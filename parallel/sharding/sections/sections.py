@@ -64,7 +64,8 @@ class Sections:
         device: torch.device,
         how: Dealing,
     ) -> None:
-        self.group, self.title, self._module, self._session = mesh[Axis.LAYERS], title, module, session
+        self.group, self._around, self._session = mesh[Axis.LAYERS], mesh[Axis.SEQUENCE], session
+        self.title, self._module = title, module
         self.comparing = Due()
         try:
             self.dealt = dealt_to(self.group.index, module, blocks, self.group.size, how)
@@ -127,7 +128,7 @@ class Sections:
             )
 
     def _after_own(self, block: nn.Module, args: Any, output: Any) -> None:
-        if self._walk is not None and not self._walk.is_tried:
+        if self._walk is not None:
             self._walk.ran(output)
 
     # ---- calls of the transformer
@@ -142,7 +143,7 @@ class Sections:
         if self.comparing.is_now():
             self._known.clear()
             given = {**{f"argument {i + 1}": each for i, each in enumerate(args)}, **kwargs}
-            check_same(given, self.group, title=self.title, around=self.group)
+            check_same(given, self.group, title=self.title, around=self._around)
             self.comparing.is_done()
         if kept := [name for name, each in kwargs.items() if "cache" in name and each is not None]:
             raise ValueError(f"{self.title}: it is given {kept[0]}, which {OPAQUE}")
