@@ -176,8 +176,7 @@ def _plan_options(plan: argparse.ArgumentParser) -> None:
     add("--compiled", dest="engine", action="store_const", const="inductor", help="--engine inductor")
     add("--compare", action="store_true", help="all plans, with their time and memory")
     add("--measure", action="store_true", help="measure this machine anew (about ten seconds)")
-    says = "does nothing any more: auto keeps no plans, since they change no result"
-    add("--relearn", action="store_true", help=says)
+    add("--relearn", action="store_true", help="does nothing any more: auto keeps no plans, as they change no result")
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="of a workflow")
     add("--online", action="store_true", help="ask the hub for the sizes of models that are not here")
     _reading_options(plan)
@@ -267,8 +266,7 @@ def plan_command(arguments: argparse.Namespace) -> int:
         rows = history_table(kept(user_cache()), model=arguments.what)
         return _told(arguments, [vars(row) for row in rows], as_table(rows, model=arguments.what))
     if arguments.relearn:
-        told = "--relearn does nothing any more: auto keeps no plans, since what it chooses changes no result"
-        print(told, file=sys.stderr)
+        print("--relearn does nothing any more: auto keeps no plans, as they change no result", file=sys.stderr)
         if not arguments.what:
             return OK
     if not arguments.what:
@@ -310,8 +308,8 @@ def verify_command(arguments: argparse.Namespace) -> int:
     width, height = size_of(arguments.size)
     given = {"dtype": arguments.dtype, "device": arguments.device, "timeout_s": arguments.timeout}
     verdicts = verify(arguments.model, arguments.plan, width=width, height=height, **given)
-    code = OK if all(each.is_equal for each in verdicts) else FAILED
-    return _told(arguments, [each.plain() for each in verdicts], "\n".join(map(str, verdicts)), code=code)
+    told = arguments, [each.plain() for each in verdicts], "\n".join(map(str, verdicts))
+    return _told(*told, code=OK if all(each.is_equal for each in verdicts) else FAILED)
 
 
 def models_command(arguments: argparse.Namespace) -> int:
@@ -333,8 +331,8 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     from .pipelines.place import has_ranks
 
     found = examine(cache_dir=user_cache(), data_dir=user_data(), trial=try_ranks if has_ranks() else None)
-    code = FAILED if has_problems(found) else OK
-    return _told(arguments, [vars(each) for each in found], as_text(found), code=code)
+    plain = [vars(each) for each in found]
+    return _told(arguments, plain, as_text(found), code=FAILED if has_problems(found) else OK)
 
 
 def ui_command(arguments: argparse.Namespace) -> int:

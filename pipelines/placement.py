@@ -50,7 +50,7 @@ V = TypeVar("V")
 def encode_text(request: EncodeText, progress: Progress = SILENT) -> Conditioning:
     """Do `stages.encode_text` where the model works; the next functions are the other stages."""
     _refuse_early(request)
-    where = _texts_at(request.model)
+    where = _texts_at(request.model) if request.model.place.group_size > 1 else {"rank": 0}
     if request.references is None:
         return _once(request, Conditioning, progress, **where)
     check_pictures(request.references)
@@ -72,8 +72,6 @@ def _texts_at(model: Model) -> dict[str, int]:
     """Which rank encodes text, as `_run` takes it: the first, or the last where a denoise of the model's own size
     leaves that free; or how many do together, which hold the encoders between them.
     """
-    if model.place.group_size <= 1:
-        return {"rank": 0}
     wanted = Wanted(is_guided=is_guided(model))
     plan, _ = plan_for(model, wanted)
     if plan.num_ranks < model.place.group_size:

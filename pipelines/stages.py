@@ -64,11 +64,12 @@ def encode_text(
     model, plan = request.model, ParallelPlan(ulysses=max(1, request.split))
     doing = f"encoding the text of {len(request.prompt)} characters"
     references = request.before.references if request.before else _encoded(request.references, model, progress, doing)
+    reading = model if model.text_encoder == "device" else dataclasses.replace(model, device="cpu")
     with (
-        _loaded(model.reading, "encode_text", progress, doing, plan=plan) as parts,
-        measured(plan, progress, device=model.reading.device),
+        _loaded(reading, "encode_text", progress, doing, plan=plan) as parts,
+        measured(plan, progress, device=reading.device),
     ):
-        progress.phase("encoding text" if model.reading is model else "encoding text on the CPU, as asked")
+        progress.phase("encoding text" if reading is model else "encoding text on the CPU, as asked")
         positive, negative = family_module(model.family).encode_text(parts, request)
         check_finite(positive, parts, model, what="the prompt's conditioning")
         check_finite(negative or {}, parts, model, what="the negative prompt's conditioning")

@@ -100,15 +100,9 @@ class Model:
     def is_compiled(self) -> bool:
         return self.engine != "eager"
 
-    @property
-    def reading(self) -> Model:
-        """The model as its text encoders work."""
-        return self if self.text_encoder == "device" else dataclasses.replace(self, device="cpu")
 
-
-def compiled_in_keys(engine: Engine) -> bool | str:
-    """An engine as keys have it: as they had `compiled` before there were engines, so that what is kept stays good."""
-    return {"eager": False, "inductor": True}.get(engine, engine)
+# Engines as keys had `compiled` before there were engines, so that what is kept stays good.
+COMPILED: Mapping[str, bool] = {"eager": False, "inductor": True}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -84,7 +84,8 @@ def drawn_by_diffusers(graph: Graph) -> Graph:
 def read_text(path: Path, *, name: str) -> Graph:
     """The workflow in a file of text, ours or ComfyUI's, which has no name of its own. Raises `GraphError`."""
     data = parse_json(read_bytes(path))
-    return from_comfy(data, SPECS, name) if isinstance(data, dict) and is_comfy(data) else graph_from_plain(data)
+    may_be_foreign = isinstance(data, dict) and "format" not in data
+    return from_comfy(data, SPECS, name) if may_be_foreign and is_comfy(data) else graph_from_plain(data)
 
 
 def shipped_files() -> list[Path]:

@@ -65,10 +65,8 @@ def version_of(spec: NodeSpec, inputs: Mapping[str, Any]) -> int:
 
 def is_comfy(data: Mapping[str, Any]) -> bool:
     """Whether plain data is ComfyUI's API format, or its editor's, which `from_comfy` explains."""
-    return "format" not in data and (
-        isinstance(data.get("nodes"), list)
-        or any(isinstance(entry, dict) and "class_type" in entry for entry in data.values())
-    )
+    has_classes = any(isinstance(entry, dict) and "class_type" in entry for entry in data.values())
+    return has_classes or isinstance(data.get("nodes"), list)
 
 
 def read_chunk(text: str) -> Any:

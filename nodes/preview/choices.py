@@ -91,7 +91,7 @@ def choices(model: Model, wanted: Wanted, machine: Sequence[DeviceNow]) -> list[
     memories, found = {} if place.cluster else memories_of(machine), []
     for devices in lists:
         plans = plans_for(model, len(devices), is_guided=wanted.is_guided)
-        for plan in filter(work_for(model, wanted).can_deal_out, plans):
+        for plan in (plan for plan in plans if plan.layers <= work_for(model, wanted).most_sections):
             needs, problem = needs_of(model, wanted, plan, machine, devices), why_not(plan, model)
             choice = Choice(
                 plan=str(plan),

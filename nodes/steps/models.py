@@ -21,7 +21,7 @@ from ...pipelines.models.describe import (
 from ...pipelines.models.loras.lora_file import check_lora, why_of_another
 from ...pipelines.models.source import NotPulled, OutsideRoots
 from ...pipelines.models.tensor_file import read_tensor_file
-from ...pipelines.values import Lora, Model, compiled_in_keys
+from ...pipelines.values import COMPILED, Lora, Model
 from ..files.workspace import ALLOW, HERE, PULL, Workspace, content_hash
 from ..graph.signature import read_spec
 from ..graph.sketch import Given, Refusal, Unknown
@@ -122,7 +122,7 @@ def model_recipe(values: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
     """Version 1, whose results are still good; `graphs` changes no bit of them, and texts were read on the device."""
     left_out = ("engine", "graphs", *["text_encoder"] * (values["text_encoder"] == "device"))
     kept = {name: value for name, value in values.items() if name not in left_out}
-    return 1, {**kept, "compiled": compiled_in_keys(values["engine"]), "cuda_graph": False}
+    return 1, {**kept, "compiled": COMPILED.get(values["engine"], values["engine"]), "cuda_graph": False}
 
 
 def model_migration(version: int, inputs: dict[str, Any]) -> dict[str, Any]:

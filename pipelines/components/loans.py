@@ -39,11 +39,6 @@ class Condition:
     graphs: Graphs = "off"  # whether forwards are replayed as CUDA graphs; with auto where that pays, and memory allows
     step_cache: StepCache = "none"
 
-    @property
-    def is_alone(self) -> bool:
-        """Whether hooks hang on the transformer meanwhile, or buffers stand for its inputs: they know of one use."""
-        return self.plan.num_ranks > 1 or self.step_cache != "none" or self.graphs != "off"
-
 
 def condition_of(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Condition:
     """In which condition this use wants a transformer."""
@@ -93,8 +88,11 @@ class Use:
         return repr((*(each for each in self.key(name) if each != self.model.device), loras))
 
     def is_alone(self, name: str) -> bool:
-        """Whether nobody else may use this component meanwhile."""
-        return name in self.rests or (is_transformer(name) and self.condition.is_alone)
+        """Whether nobody else may use this component meanwhile: its blocks come from the host, or hooks hang on the
+        transformer, or buffers stand for its inputs, which know of one use."""
+        how = self.condition
+        is_changed = how.plan.num_ranks > 1 or how.step_cache != "none" or how.graphs != "off"
+        return name in self.rests or (is_transformer(name) and is_changed)
 
     def wanted(self, names: Iterable[str]) -> dict[Hashable, Hashable]:
         """In which condition these components are wanted, as `Loans` is asked for them."""

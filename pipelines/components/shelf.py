@@ -102,7 +102,7 @@ class Shelf:
     def ease(self, model: Model, names: Sequence[str]) -> bool:
         """After memory ran out in spite of all that was reckoned: in uses that need as much beside them, or more, half
         as many blocks of these stay on the device, and none after that. Whether there was any to spare."""
-        if not _is_bounded(model.device):
+        if not (model.device.startswith("cuda") or memory_limit()):
             return False
         use, found = Use(model, None, condition_of(model, ONE_RANK, "none")), False
         with self._lock:
@@ -209,7 +209,7 @@ class Shelf:
         Small ones come whole first. What is there already stays as it is, but for what is known not to fit.
         """
         place, working_bytes = use.model.device, use.working_bytes
-        if not _is_bounded(place):
+        if not (place.startswith("cuda") or memory_limit()):
             return {}
         left = self._budget(place, working_bytes)
         if self._budget_bytes is None:  # what is computed leaves some of its share
@@ -224,7 +224,7 @@ class Shelf:
             for key, each in ours.items()
         }
         splits = use.mesh is not None and not any(is_transformer(each.name) for each in files)  # text encoders
-        is_whole = {key: not self._rests(key) for key in ours if key in self._entries}
+        is_whole = {key: entry.resting is None for key, entry in self._entries.items()}
         found: dict[str, int] = {}
         for key in sorted(ours, key=lambda key: (not is_whole.get(key), sizes[key])):
             name, size = ours[key].name, sizes[key]
@@ -239,9 +239,6 @@ class Shelf:
         """At most so many of its blocks stay beside so many bytes; None where memory never ran out there."""
         least, most = self._eased.get(key, (math.inf, math.inf))
         return most if working_bytes >= least else None
-
-    def _rests(self, key: Key) -> bool:
-        return (entry := self._entries.get(key)) is not None and entry.resting is not None
 
     def _rest(self, key: Key) -> None:
         entry = self._entries[key]
@@ -310,8 +307,3 @@ class Shelf:
                 raise ValueError(f"the files of model {model.source} have changed since it was described; run again")
             self._files[key] = files
         return self._files[key]
-
-
-def _is_bounded(device: str) -> bool:
-    """Whether what has no room there may rest on the host."""
-    return device.startswith("cuda") or memory_limit() > 0

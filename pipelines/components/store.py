@@ -88,7 +88,7 @@ class ComponentStore(Shelf):
                     leave_all()
             except BaseException:
                 # where hooks know of one use only, nobody knows in which state this one left them
-                if use.condition.is_alone or use.rests:
+                if any(use.is_alone(each.name) for each in files):
                     self._unprepare([use.key(each.name) for each in files])
                 raise
 
@@ -135,7 +135,8 @@ class ComponentStore(Shelf):
         blocks that stream are in one forward at a time."""
         while True:
             with self._loans.of(use.wanted([each.name for each in files]), check):
-                rests = {each.name for each in files if self._rests(use.key(each.name)) and not use.is_alone(each.name)}
+                shared = {use.key(each.name): each.name for each in files if not use.is_alone(each.name)}
+                rests = {shared[key] for key, entry in [*self._entries.items()] if key in shared and entry.resting}
                 if not rests:
                     yield use
                     return

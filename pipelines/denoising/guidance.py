@@ -46,10 +46,13 @@ class StepGuidance(ClassifierFreeGuidance):
         tell_step(denoiser, branch=branch, step=self._step, num_steps=num_steps, timestep=self._timestep)
 
 
-def guider_spec(name: str) -> ComponentSpec:
-    """How a block of ours declares a guider: one that is off, where it is given none."""
-    off = FrozenDict({"enabled": False})
-    return ComponentSpec(name, ClassifierFreeGuidance, config=off, default_creation_method="from_config")
+# How a block of ours declares a guider, by its name: one that is off, where it is given none.
+guider_spec = functools.partial(
+    ComponentSpec,
+    type_hint=ClassifierFreeGuidance,
+    config=FrozenDict({"enabled": False}),
+    default_creation_method="from_config",
+)
 
 
 def guider(guidance: float, sampling: Sampling, *, order: int = 1, adds: bool = False) -> StepGuidance:

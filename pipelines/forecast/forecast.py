@@ -85,7 +85,7 @@ class Forecast:
         return [
             self.by(plan, replicas=replicas)
             for plan in possible(self.model, there // max(1, self.groups), is_guided=self.wanted.is_guided)
-            if self.work.can_deal_out(plan) and not (plan.layers > 1 and self.wanted.has_step_cache)
+            if plan.layers <= (1 if self.wanted.has_step_cache else self.work.most_sections)
             for replicas in ([self.groups] if self.groups else replicas_of(there // plan.num_ranks, self.num_runs))
         ]
 
@@ -187,7 +187,7 @@ class Forecast:
                 streamed_bytes=work.streamed_bytes(plan, room),
                 streamed_text_bytes=texts,
                 section=work.sections(plan, room)[1] if plan.layers > 1 else 1.0,
-                encoder=core_chip(machine.num_devices) if self.model.reading is not self.model else None,
+                encoder=core_chip(machine.num_devices) if self.model.text_encoder == "cpu" else None,
                 **asked,
             ),
             num_bytes=max(need.num_bytes for need in needs),

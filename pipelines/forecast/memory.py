@@ -32,7 +32,6 @@ the libraries of each process.
 
 # S tokens of the joint sequence, P ranks of the sequence, H heads, D head width
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,7 +40,6 @@ from typing import Any
 from ...parallel.machine.now import convolves
 from ...parallel.plan import ParallelPlan
 from ...parallel.ranks.heap import LARGE_BYTES
-from ...parallel.sharding.sections.dealing import deal
 from ..components.memory import CONTEXT_BYTES, DTYPE_BITS, USABLE_SHARE, spare_rank_bytes
 from ..families import FAMILIES
 from ..models.folder import components_of, read_config, read_index
@@ -50,7 +48,7 @@ from ..split_plans import SPLIT_PLANS
 from ..spreading.frames import FRAME_BY_FRAME
 from ..spreading.vae import OWN_TILES, has_rows, why_not
 from ..values import Latents, Model
-from .weights import MOST_UNFOLDED, NO_LIMIT, Need, decoded_numbers, latent_scale, weights_of, whole_number
+from .weights import MOST_UNFOLDED, NO_LIMIT, Need, dealt, decoded_numbers, latent_scale, weights_of, whole_number
 
 # From so many pixels of all pictures or frames on, all ranks may decode together: less would not use their memory.
 SPLIT_PIXELS = 2 << 20
@@ -90,6 +88,7 @@ class Work:
     num_bits: int
     context_bytes: int
     packs: bool  # whether what travels goes in one buffer, as on GPUs
+    most_sections: int = 1  # each has a block; on a CPU all ranks map the same files, and none gains by them
     encoder_bytes: int = 0  # the weights of all text encoders, also of those on the CPU, which `text` is without
     row_counts: frozenset[int] = frozenset()  # numbers of ranks that can decode by rows, or by tiles
     by_tiles: bool = False  # which keep the bits, and so are shared out wherever they can be
@@ -197,30 +196,11 @@ class Work:
             return self.sections(plan, room)[0]
         return sum(part.num_bytes // plan.weights for part in self.transformers)
 
-    def can_deal_out(self, plan: ParallelPlan) -> bool:
-        """Whether there are as many blocks as sections at least."""
-        return plan.layers == 1 or plan.layers <= min(len(part.blocks) for part in self.transformers)
-
     def sections(self, plan: ParallelPlan, room: int) -> tuple[int, float]:
-        """(what the fullest section holds of the transformers, which part of a forward the slowest one computes) where
-        blocks are dealt out as `components/loading.py` does it; beyond the room where there is no such way.
-        """
-        held, slowest = 0, 0.0
-        for part in self.transformers:
-            sizes, times = (tuple(each) for each in zip(*part.blocks, strict=True))
-            beside = part.num_bytes - sum(sizes)
-            has = (room - self.context_bytes - self.activations(plan)) // len(self.transformers) - beside
-            rooms = (has,) * plan.layers if room and self.packs else ()
-            cut = deal(times, plan.layers, sizes=sizes, rooms=rooms) or deal(sizes, plan.layers, sizes=sizes)
-
-            def most(numbers: tuple[int, ...], cut: tuple[int, ...] = cut) -> int:
-                found = Counter[int]()
-                for section, number in zip(cut, numbers, strict=True):
-                    found[section] += number
-                return max(found.values())
-
-            held, slowest = held + beside + most(sizes), max(slowest, most(times) / max(1, sum(times)))
-        return held, slowest
+        """(what the fullest section holds of the transformers, which part of a forward the slowest one computes)."""
+        each_has = (room - self.context_bytes - self.activations(plan)) // len(self.transformers) if room else 0
+        found = [dealt(part, plan.layers, each_has if self.packs else 0) for part in self.transformers]
+        return sum(held for held, _ in found), max(share for _, share in found)
 
     def activations(self, plan: ParallelPlan) -> int:
         """The tensors of a block, and what the plan's strategies hold beside them."""
@@ -284,7 +264,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
     elif is_cpu and not convolves(model.dtype):
         most_unfolded = NO_LIMIT
     return Work(
-        text=stages["encode_text"] if model.reading is model else (),
+        text=stages["encode_text"] if model.text_encoder == "device" else (),
         transformers=stages["denoise"],
         vae=_need(stages["decode"]),
         heads=whole_number(config.get("num_attention_heads")),
@@ -299,6 +279,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         num_bits=DTYPE_BITS[model.dtype],
         context_bytes=CPU_BYTES + HOLES_BYTES if is_cpu else CONTEXT_BYTES,
         packs=not is_cpu,
+        most_sections=1 if is_cpu else min(len(part.blocks) for part in stages["denoise"]),
         encoder_bytes=sum(part.num_bytes for part in stages["encode_text"]),
         row_counts=row_counts,
         by_tiles=vae_class in OWN_TILES,

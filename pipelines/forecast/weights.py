@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ...parallel.sharding.sections.dealing import deal
 from ..components.memory import DTYPE_BITS, QUANTIZED_BITS, expected_bytes, is_left_whole, is_quantized, loading_bytes
 from ..models.component_files import ComponentFiles, inspect_components, inspect_model
 from ..models.folder import read_index
@@ -57,6 +58,25 @@ class Need:
     @property
     def num_bytes(self) -> int:
         return self.own_bytes + self.shared_bytes
+
+
+def dealt(part: Need, count: int, room: int) -> tuple[int, float]:
+    """(what the fullest of so many sections of a transformer's blocks holds, which part of a forward the slowest one
+    computes) where they are dealt out as `components/loading.py` does it, each section within the room, 0 for no limit;
+    beyond the room where there is no such way.
+    """
+    sizes, times = (tuple(each) for each in zip(*part.blocks, strict=True))
+    beside = part.num_bytes - sum(sizes)
+    rooms = (room - beside,) * count if room else ()
+    cut = deal(times, count, sizes=sizes, rooms=rooms) or deal(sizes, count, sizes=sizes)
+    held, work = (
+        max(
+            sum(number for each, number in zip(cut, numbers, strict=True) if each == section)
+            for section in range(count)
+        )
+        for numbers in (sizes, times)
+    )
+    return beside + held, work / max(1, sum(times))
 
 
 def weights_of(model: Model) -> Mapping[str, Need]:
