@@ -18,6 +18,7 @@ from latentloom.parallel.progress import SILENT, Progress
 from latentloom.parallel.streaming.pinned import Pinned
 from latentloom.pipelines import stages
 from latentloom.pipelines.components import store as stores
+from latentloom.pipelines.components.loans import may_rest
 from latentloom.pipelines.components.resting import Resting
 from latentloom.pipelines.components.shelf import Shelf
 from latentloom.pipelines.components.store import store
@@ -65,7 +66,7 @@ def split(rank: int, model: Mapping[str, Any], *, is_shared: bool = True) -> lis
     store().clear()
     wanted, group = encoded(model), mesh_for(ParallelPlan(ulysses=2))[Axis.SEQUENCE]
     store().clear()
-    every = lambda self, place, sizes, **_: dict.fromkeys(sizes, 1e12)  # noqa: E731
+    every = lambda self, use, files, keep: {each.name: 1e12 for each in files if may_rest(each, use)}  # noqa: E731
     found = list[bool]()
     with (
         limited("900000GB"),
