@@ -91,33 +91,32 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     check.add_argument("--sweep", action="append", default=[], metavar="NAME=1..4")
     _reading_options(check)
-    check.add_argument("--json", action="store_true")
 
-    says = "say how a model or workflow would run here, or on a machine to be"
-    _plan_options(_command(commands, "plan", plan_command, says))
+    plan = _command(commands, "plan", plan_command, "say how a model or workflow would run here, or on a machine to be")
+    _plan_options(plan)
 
     nodes = _command(commands, "nodes", nodes_command, "list the nodes, or describe one")
     nodes.add_argument("id", nargs="?", default="")
     _nodes_option(nodes)
-    nodes.add_argument("--json", action="store_true")
 
     show = _command(commands, "show", show_command, "print the workflow that a picture, video or sound carries")
     show.add_argument("file", type=Path)
     show.add_argument("--comfyui", action="store_true", help="as a ComfyUI API prompt")
 
     says = "check that a model gives the same on several devices as on one"
-    _verify_options(_command(commands, "verify", verify_command, says))
+    verify = _command(commands, "verify", verify_command, says)
+    _verify_options(verify)
 
     models = _command(commands, "models", models_command, "list the models on this machine, or pull one from the hub")
     models.add_argument("action", nargs="?", choices=["list", "pull"], default="list")
     models.add_argument("id", nargs="?", default="", help="of a model to pull, such as Qwen/Qwen-Image")
     models.add_argument("--revision", default="", help="branch, tag or commit to pull")
     models.add_argument("--models-dir", **FOLDERS, help="a folder of models")
-    models.add_argument("--json", action="store_true")
 
     doctor = _command(commands, "doctor", doctor_command, "say what is wrong with this machine and how to mend it")
-    doctor.add_argument("--json", action="store_true")
     doctor.set_defaults(opens_doors=False)
+    for command in (check, plan, nodes, verify, models, doctor):
+        command.add_argument("--json", action="store_true")
 
     if (Path(__file__).parent / "ui").is_dir():  # ComfyUI's registry leaves the page out
         from .ui.options import add_options
@@ -155,37 +154,32 @@ def _run_options(run: argparse.ArgumentParser) -> None:
     says = "groups of devices that work on separate runs (default: of a sweep as many as end it soonest, else one)"
     add("--replicas", type=int, metavar="N", help=says)
     add("--cluster", default="", metavar="ADDRESS", help="a Ray cluster; the devices are of each machine")
-    add(
-        "--no-self-check", action="store_true", help="a plan's first use with a model is not checked against one device"
-    )
+    says = "a plan's first use with a model is not checked against one device"
+    add("--no-self-check", action="store_true", help=says)
     add("--json", action="store_true", help="events and the result as JSON, one object a line")
 
 
 def _plan_options(plan: argparse.ArgumentParser) -> None:
     add = plan.add_argument
-    says = "a folder, hub id or builtin:NAME, or a workflow"
-    add("what", nargs="?", default="", metavar="MODEL|WORKFLOW", help=says)
-    says = "what runs here took beside what was predicted, of all models or of one"
-    add("--history", action="store_true", help=says)
+    add("what", nargs="?", default="", metavar="MODEL|WORKFLOW", help="a folder, hub id or builtin:NAME, or a workflow")
+    add("--history", action="store_true", help="what runs here took beside what was predicted, of all models or of one")
     add("--machine", default="here", help="8xH100-nvlink, 4x4090-pcie4, a JSON file (default: this one)")
     add("--devices", type=int, default=0, metavar="N", help="how many of its devices (default: all)")
     add("--size", default="", metavar="WxH", help="pixels (default: the model's own)")
     for name, words in {"frames": "of a video", "steps": "of a denoise", "batch": "pictures at a time"}.items():
         add(f"--{name}", type=int, default=0, metavar="N", help=words)
     add("--guidance", type=float, default=0.0, metavar="SCALE", help="1 is off")
-    add("--runs", type=int, default=1, metavar="N", help="of a sweep: all together are to end soonest")
+    add("--runs", dest="num_runs", type=int, default=1, metavar="N", help="of a sweep: all together are to end soonest")
     add("--dtype", default="auto", choices=["auto", "fp32", "bf16", "fp16"], help="of a model")
     add("--quantization", default="none", choices=["none", "int8", "int4", "fp8"], help="of a model")
     add("--engine", default="eager", choices=["eager", "inductor", "tensorrt"], help="of a model")
     add("--compiled", dest="engine", action="store_const", const="inductor", help="--engine inductor")
     add("--compare", action="store_true", help="all plans, with their time and memory")
     add("--measure", action="store_true", help="measure this machine anew (about ten seconds)")
-    says = "does nothing any more: auto keeps no plans, since they change no result"
-    add("--relearn", action="store_true", help=says)
+    add("--relearn", action="store_true", help="does nothing any more: auto keeps no plans, as they change no result")
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="of a workflow")
     add("--online", action="store_true", help="ask the hub for the sizes of models that are not here")
     _reading_options(plan)
-    add("--json", action="store_true")
 
 
 def _verify_options(verify: argparse.ArgumentParser) -> None:
@@ -196,7 +190,6 @@ def _verify_options(verify: argparse.ArgumentParser) -> None:
     add("--dtype", default="auto", help="auto, fp32, bf16 or fp16")
     add("--size", default="", metavar="WxH", help="pixels of the picture (default: a small one)")
     add("--timeout", type=float, default=900.0, metavar="SECONDS")
-    add("--json", action="store_true")
 
 
 def _reading_options(command: argparse.ArgumentParser) -> None:
@@ -261,8 +254,8 @@ def check_command(arguments: argparse.Namespace) -> int:
     from .nodes.headless.job import check_file
 
     found = check_file(arguments.file, settings=arguments.set, sweeps=arguments.sweep, allowed=_allowed(arguments))
-    text = as_text(arguments.file, found)
-    return _told(arguments, as_plain(found), text, code=BAD if is_refused(found) else OK)
+    code = BAD if is_refused(found) else OK
+    return _told(arguments, as_plain(found), as_text(arguments.file, found), code=code)
 
 
 def plan_command(arguments: argparse.Namespace) -> int:
@@ -273,8 +266,7 @@ def plan_command(arguments: argparse.Namespace) -> int:
         rows = history_table(kept(user_cache()), model=arguments.what)
         return _told(arguments, [vars(row) for row in rows], as_table(rows, model=arguments.what))
     if arguments.relearn:
-        told = "--relearn does nothing any more: auto keeps no plans, since what it chooses changes no result"
-        print(told, file=sys.stderr)
+        print("--relearn does nothing any more: auto keeps no plans, as they change no result", file=sys.stderr)
         if not arguments.what:
             return OK
     if not arguments.what:
@@ -282,17 +274,16 @@ def plan_command(arguments: argparse.Namespace) -> int:
     from .nodes.headless.plans import first_devices, machine_named, plans_as_text, plans_of, read_wanted
     from .pipelines.forecast.explained import to_plain
 
-    given = {name: getattr(arguments, name) for name in ("frames", "batch", "steps")}
-    asked = {"guidance": arguments.guidance, "num_runs": arguments.runs}
-    written = read_wanted(arguments.size, **given, **asked)
+    numbers = ("frames", "batch", "steps", "guidance", "num_runs")
+    written = read_wanted(arguments.size, **{name: getattr(arguments, name) for name in numbers})
     machine = first_devices(machine_named(arguments.machine, anew=arguments.measure), arguments.devices)
-    asked |= {name: getattr(arguments, name) for name in ("dtype", "quantization", "engine")}
-    allowed = _allowed(arguments)
+    asked = {name: getattr(arguments, name) for name in ("guidance", "num_runs", "dtype", "quantization", "engine")}
+    asked |= {"settings": arguments.set, "allowed": _allowed(arguments)}
     if arguments.online:
         from .pipelines.hub.child import outline_online
 
         asked["outlines"] = outline_online
-    found = plans_of(arguments.what, machine, written=written, settings=arguments.set, allowed=allowed, **asked)
+    found = plans_of(arguments.what, machine, written=written, **asked)
     plain = [{"node": node, **to_plain(answer)} for node, answer in found]
     is_found = all(answer.chosen for _, answer in found)
     return _told(arguments, plain, plans_as_text(found, compares=arguments.compare), code=OK if is_found else FAILED)
@@ -317,8 +308,8 @@ def verify_command(arguments: argparse.Namespace) -> int:
     width, height = size_of(arguments.size)
     given = {"dtype": arguments.dtype, "device": arguments.device, "timeout_s": arguments.timeout}
     verdicts = verify(arguments.model, arguments.plan, width=width, height=height, **given)
-    code = OK if all(each.is_equal for each in verdicts) else FAILED
-    return _told(arguments, [each.plain() for each in verdicts], "\n".join(map(str, verdicts)), code=code)
+    told = arguments, [each.plain() for each in verdicts], "\n".join(map(str, verdicts))
+    return _told(*told, code=OK if all(each.is_equal for each in verdicts) else FAILED)
 
 
 def models_command(arguments: argparse.Namespace) -> int:

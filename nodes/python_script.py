@@ -21,8 +21,7 @@ MODULE = "nodes"
 
 def to_python(ready: Ready, targets: Collection[str] | None = None) -> str:
     """The script that makes what a run of the workflow makes, or these nodes and outputs of it; a for-each is written
-    out. Raises `GraphError` for a workflow that cannot run, and for nodes that are not ours.
-    """
+    out. Raises `GraphError` for a workflow that cannot run, and for nodes that are not ours."""
     needs, types = needs_of(ready, targets), ready.types
     for name in needs.order:
         if origin := needs.nodes[name].spec.origin:

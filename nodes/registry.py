@@ -71,10 +71,8 @@ def _add(door: Door, found: Any) -> None:
 
 
 def _check(door: Door, id: Any, spec: Any) -> None:
-    from .graph.graph import (  # by pydantic, which takes a while and a list of nodes can spare
-        NAME_PATTERN,
-        TYPE_PATTERN,
-    )
+    # by pydantic, which takes a while and a list of nodes can spare
+    from .graph.graph import NAME_PATTERN, TYPE_PATTERN
 
     if not isinstance(spec, NodeSpec):
         raise ValueError(f"its node {id!r} is a {type(spec).__name__}; give what read_spec returns")

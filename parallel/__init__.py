@@ -9,7 +9,7 @@ mesh: The mesh: which ranks work together along which axis of a plan.
 plan: A parallel plan: how one denoise uses the devices, written `cfg=2,ulysses=2,ring=2`.
 process_groups: The process groups within the process group of all ranks: what each is for, and that each is made once.
 recent: What was used of late, within a budget of bytes: the least recently used goes first.
-staging: The way between an accelerator and the host's memory: piece by piece through two pinned buffers.
+staging: The way between an accelerator and the host's memory, piece by piece, and files without a name.
 progress: The step border: where running work reports progress and learns that it was cancelled; what a stage costs.
 together: Weights that several ranks of a machine need alike, read once: each reads a share, and all gather the rest.
 traffic: What each rank of an attention call holds and sends: heads, bytes and messages.

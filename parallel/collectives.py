@@ -133,8 +133,13 @@ def send(x: Tensor, *, group: Group, tag: int) -> None:
     staged = _staged(x, group)
     work = dist.isend(staged, group.ranks[1], group=group.process_group, tag=tag)
     # Kept by the group until it is received, however long: gloo ends a send of which nobody holds this, or the process.
-    group.flying = [each for each in group.flying if not each[0].is_completed()]
+    let_go(group)
     group.flying.append((work, staged))
+
+
+def let_go(group: Group) -> None:
+    """What was sent to the second of a group of two and has left is kept no longer."""
+    group.flying = [each for each in group.flying if not each[0].is_completed()]
 
 
 def receive(out: Tensor, *, group: Group, tag: int) -> None:
@@ -215,11 +220,8 @@ def _trade(block: Tensor, parts: Sequence[Tensor], group: Group) -> list[dist.Wo
     """Everybody's block into everybody's parts, hop by hop."""
     # Gloo's own all-gather refuses uneven sizes, and costs 2.5 to 4.5 times the processor time.
     others = [member for member in range(group.size) if member != group.index]
-    return _exchange(
-        [(group.ranks[member], block) for member in others],
-        [(group.ranks[member], parts[member]) for member in others],
-        group,
-    )
+    sends = [(group.ranks[member], block) for member in others]
+    return _exchange(sends, [(group.ranks[member], parts[member]) for member in others], group)
 
 
 def _padded_gather(block: Tensor, *, sizes: Sequence[int], group: Group) -> Tensor:

@@ -20,12 +20,8 @@ if TYPE_CHECKING:
 
     from .process_groups import Use
 
-DIMS = (
-    "cfg",
-    "layers",
-    *EXCHANGES,
-    "ulysses",
-)  # the axes of a mesh of torch's that a plan can be read from, outermost first
+# The axes of a mesh of torch's that a plan can be read from, outermost first.
+DIMS = ("cfg", "layers", *EXCHANGES, "ulysses")
 DIMS_TOLD = f"cfg, layers, {' or '.join(EXCHANGES)}, and ulysses"
 
 # What `mesh_for` has given, of each process group that holds all ranks.

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from .machine.folders import text_of
 from .mesh import mesh_for
 from .plan import ParallelPlan
 
@@ -259,8 +260,5 @@ def idle_bytes() -> int:
 
 
 def _status(name: str) -> int:
-    try:
-        line = next(line for line in STATUS.read_text().splitlines() if line.startswith(f"{name}:"))
-        return int(line.split()[1]) * 1024
-    except (OSError, StopIteration):
-        return 0
+    line = next((line for line in text_of(STATUS).splitlines() if line.startswith(f"{name}:")), "")
+    return int(line.split()[1]) * 1024 if line else 0

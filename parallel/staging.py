@@ -1,10 +1,13 @@
 """The way between an accelerator and the host's memory: piece by piece through two pinned buffers, so that no whole
-copy waits between the two.
+copy waits between the two; and files without a name, where what is large lies without filling that memory.
 """
 
 from __future__ import annotations
 
 import functools
+import logging
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +18,28 @@ if TYPE_CHECKING:
 PIECE_BYTES = 16 << 20  # of each of two buffers by which tensors leave an accelerator
 # Of each of two buffers by which tensors get there: all that the host's memory holds of weights on their way.
 UPLOAD_BYTES = 32 << 20
+LARGE_BYTES = 16 << 20  # what has more lies on a disk where it can: a long video is as large as a model
 Mark = Callable[[], Callable[[], None]]  # gives what waits for the copies asked for so far
+
+logger = logging.getLogger("latentloom")
+
+
+def unnamed_file(num_bytes: int) -> int:
+    """A descriptor of a new file for so many bytes, which is in no folder and gone with its last descriptor: in memory,
+    or on the disk of temporary files where it is large and that has the room."""
+    has_memory = hasattr(os, "memfd_create")  # as on Linux
+    if num_bytes > LARGE_BYTES or not has_memory:
+        try:
+            with tempfile.TemporaryFile() as file:
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(file.fileno(), 0, num_bytes)
+                return os.dup(file.fileno())
+        except OSError as error:
+            if not has_memory:
+                raise
+            said = "%.1f GB lie in memory, because the folder of temporary files did not take them: %s"
+            logger.warning(said, num_bytes / 1e9, error.strerror)
+    return os.memfd_create("latentloom", os.MFD_CLOEXEC)
 
 
 def bytes_of(tensor: Tensor) -> Tensor:
@@ -32,6 +56,10 @@ def in_host_memory(tensor: Tensor) -> Iterator[memoryview]:
     """The bytes of a tensor's elements in their order, in pieces; each is good until the next one is asked for."""
     import torch
 
+    if tensor.device.type != "cuda" and tensor.nbytes > LARGE_BYTES and not tensor.is_contiguous():
+        for part in tensor:  # of which some are as they lie: a whole copy would be as large
+            yield from in_host_memory(part)
+        return
     flat = bytes_of(tensor)
     if not flat.numel():
         return

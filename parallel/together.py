@@ -84,29 +84,31 @@ class Readers:
             )
 
 
-def highest(mesh: Mesh, *values: int) -> list[int]:
-    """Collective: of each number the highest of all ranks of the mesh."""
+def start_highest_of(mesh: Mesh, *values: int) -> Callable[[], list[int]]:
+    """Collective: of each number the highest of all ranks of the mesh. Returns at once; the function it gives back
+    waits."""
     import torch
 
     from .collectives import start_highest
 
     assert mesh.voters is not None, f"the mesh of plan {mesh.plan} is of `mesh_for`"
-    return start_highest(torch.tensor(values, dtype=torch.int64), mesh.voters)().tolist()
+    wait = start_highest(torch.tensor(values, dtype=torch.int64), mesh.voters)
+    return lambda: wait().tolist()
+
+
+def highest(mesh: Mesh, *values: int) -> list[int]:
+    """`start_highest_of`, and wait for it."""
+    return start_highest_of(mesh, *values)()
 
 
 def start_agreeing(wishes: Sequence[int], same: object, mesh: Mesh) -> Callable[[], list[int] | None]:
     """Collective: of each wish the least of all ranks of the mesh; None unless `same` is equal on all of them and they
     are on one machine. Returns at once; the function it gives back waits."""
-    import torch
-
-    from .collectives import start_highest
-
-    assert mesh.voters is not None, f"the mesh of plan {mesh.plan} is of `mesh_for`"
     mark = _mark(same)
-    wait = start_highest(torch.tensor([mark, -mark, *(-wish for wish in wishes)]), mesh.voters)
+    wait = start_highest_of(mesh, mark, -mark, *(-wish for wish in wishes))
 
     def found() -> list[int] | None:
-        highest, lowest, *least = wait().tolist()
+        highest, lowest, *least = wait()
         return [-each for each in least] if highest == -lowest else None
 
     return found
@@ -120,14 +122,10 @@ def _mark(*same: object) -> int:
 def who_reads(lacking: Sequence[object], mesh: Mesh) -> Readers | None:
     """Collective: who reads what this rank lacks: all ranks of the mesh together if all lack the same and are on one
     machine, or None: each by itself. Only a rank that lacks something waits for the others' votes."""
-    import torch
-
-    from .collectives import start_highest
-
-    assert mesh.voters is not None, f"the mesh of plan {mesh.plan} is of `mesh_for`"
     mark = _mark(*lacking)
-    wait = start_highest(torch.tensor([int(not lacking), mark, -mark]), mesh.voters)
+    wait = start_highest_of(mesh, int(not lacking), mark, -mark)
     if not lacking:
         return None
-    somebody_has, highest, lowest = wait().tolist()
+    somebody_has, highest, lowest = wait()
+    assert mesh.voters is not None, "they have voted"
     return None if somebody_has or highest != -lowest else Readers(everyone(mesh), mesh.voters)

@@ -1,8 +1,9 @@
 """Where a stage runs: in this process, or in ranks, one for each of the model's devices.
 
 With ranks, every stage runs in them, and this process computes nothing and opens no accelerator: a denoise takes all
-ranks by its plan, text is encoded on the first and pictures on the last, beside the denoise of another job, and what is
-large to decode is decoded by all where that saves enough. What was encoded before is not encoded again (kept.py).
+ranks by its plan, text is encoded on the first and pictures on the last, beside the denoise of another job (where the
+plan leaves ranks free, both on the last), what is large to decode is decoded by all where that saves enough, and large
+text encoders are held by all between them. What was encoded before is not encoded again (kept.py).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ..parallel.ranks.seat import Seat
 from ..parallel.wording import worded
 from .doors import follow, order
 from .families import FAMILIES
-from .forecast.auto import decoders_for, foreseen_for
+from .forecast.auto import decoders_for, encoders_for, foreseen_for
 from .forecast.here import measure_first
 from .forecast.plans import ALONE, Wanted, at_work, is_guided, spelt_at_work, wanted_by, why_not
 from .kept import KEPT, key_of
@@ -49,14 +50,15 @@ V = TypeVar("V")
 def encode_text(request: EncodeText, progress: Progress = SILENT) -> Conditioning:
     """Do `stages.encode_text` where the model works; the next functions are the other stages."""
     _refuse_early(request)
+    where = _texts_at(request.model) if request.model.place.group_size > 1 else {"rank": 0}
     if request.references is None:
-        return _once(request, Conditioning, progress)
+        return _once(request, Conditioning, progress, **where)
     check_pictures(request.references)
     pictures = key_of(request.model, {"references": to_plain(request.references)}, keeper=progress.keeper)
     if (known := KEPT.get(pictures)) is not None:
         nothing = Conditioning(family=request.model.family, prompt="", negative_prompt="", positive={})
         request = request.resolved(before=dataclasses.replace(nothing, references=known))
-    found = _once(request, Conditioning, progress)
+    found = _once(request, Conditioning, progress, **where)
     KEPT.keep(pictures, dict(found.references))
     return found
 
@@ -64,6 +66,17 @@ def encode_text(request: EncodeText, progress: Progress = SILENT) -> Conditionin
 def encode_image(request: EncodeImage, progress: Progress = SILENT) -> Latents:
     _refuse_early(request)
     return _once(request, Latents, progress, rank=-1)
+
+
+def _texts_at(model: Model) -> dict[str, int]:
+    """Which rank encodes text, as `_run` takes it: the first, or the last where a denoise of the model's own size
+    leaves that free; or how many do together, which hold the encoders between them.
+    """
+    wanted = Wanted(is_guided=is_guided(model))
+    plan, _ = plan_for(model, wanted)
+    if plan.num_ranks < model.place.group_size:
+        return {"rank": -1}
+    return {"num_ranks": encoders_for(model, wanted, plan)}
 
 
 def denoise(request: Denoise, progress: Progress = SILENT) -> Latents:
@@ -178,14 +191,19 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
     return to_plain(STAGES[request["stage"]]({**asked, "model": model}, progress))
 
 
-def _once(request: EncodeText | EncodeImage, answer: type[V], progress: Progress, *, rank: int = 0) -> V:
+def _once(
+    request: EncodeText | EncodeImage, answer: type[V], progress: Progress, *, rank: int = 0, num_ranks: int = 1
+) -> V:
     """The stage's answer to what was asked before, or its new one, which is kept."""
-    asked = {name: value for name, value in to_plain(request).items() if name not in ("model", "before")}
+    asked = {name: value for name, value in to_plain(request).items() if name not in ("model", "before", "split")}
     key = key_of(request.model, {"stage": request.stage, **asked}, keeper=progress.keeper)
     if (found := KEPT.get(key)) is not None:
         progress.phase("encoded before")
         return from_plain(answer, found)
-    made = _run(request, answer, progress, lane="side", rank=rank)
+    if num_ranks > 1:
+        made = _run(request.resolved(split=num_ranks), answer, progress, num_ranks=num_ranks)
+    else:
+        made = _run(request, answer, progress, lane="side", rank=rank)
     KEPT.keep(key, to_plain(made))
     return made
 

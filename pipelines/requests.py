@@ -74,6 +74,8 @@ class EncodeText(Request):
     first_frame: Latents | None = None
     # What was made of the same references with another prompt: their latents are taken from it.
     before: Conditioning | None = None
+    # How many ranks of the process group hold the encoders between them; each is given the same request.
+    split: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

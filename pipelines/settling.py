@@ -12,30 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ..parallel.wording import worded
+from . import shape
 from .families import FAMILIES, ROWS
 from .models.describe import card_of, filled
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
-from .shape import (
-    KEEPS_NOTHING,
-    NOTHING_SHOWN,
-    check_canvas,
-    check_mask_size,
-    check_num_frames,
-    check_pictures,
-    why_all_anew,
-    why_no_distilled,
-    why_no_frame,
-    why_no_guidance_2,
-    why_no_image,
-    why_no_mask,
-    why_no_prompt,
-    why_no_references,
-    why_no_steps,
-    why_no_text,
-    why_not_made,
-    why_one_frame,
-    why_other_family,
-)
 from .values import THRESHOLDS
 
 R = TypeVar("R", bound=Request)
@@ -93,30 +73,30 @@ OWN: Mapping[Stage, Callable[[Any], dict[str, Any]]] = {
 }
 
 ENCODE_TEXT: Rules = (
-    ("references", lambda r: why_no_references(r.model, r.references.num_pictures if r.references else 0)),
-    ("first_frame", lambda r: "" if r.first_frame is None else why_no_frame(r.model)),
-    ("prompt", lambda r: why_no_prompt(r.model, r.prompt, saw_frame=saw_frame(r))),
-    ("text_length", lambda r: why_no_text(r.model, r.text_length) if r.text_length else ""),
+    ("references", lambda r: shape.why_no_references(r.model, r.references.num_pictures if r.references else 0)),
+    ("first_frame", lambda r: "" if r.first_frame is None else shape.why_no_frame(r.model)),
+    ("prompt", lambda r: shape.why_no_prompt(r.model, r.prompt, saw_frame=saw_frame(r))),
+    ("text_length", lambda r: shape.why_no_text(r.model, r.text_length) if r.text_length else ""),
 )
 DENOISE: Rules = (
-    ("mask", lambda r: "" if r.mask is None else why_no_mask(r.model)),
-    ("mask", lambda r: KEEPS_NOTHING if r.mask is not None and r.latents.is_empty else ""),
+    ("mask", lambda r: "" if r.mask is None else shape.why_no_mask(r.model)),
+    ("mask", lambda r: shape.KEEPS_NOTHING if r.mask is not None and r.latents.is_empty else ""),
     ("conditioning", lambda r: _why_other_family(r, r.conditioning.family, what="text was encoded")),
-    ("steps", lambda r: why_no_steps(r.model, r.steps) if r.steps and not r.sampling.sigmas else ""),
+    ("steps", lambda r: shape.why_no_steps(r.model, r.steps) if r.steps and not r.sampling.sigmas else ""),
     ("latents", lambda r: _why_other_family(r, r.latents.family, what="latents were made")),
     ("latents", lambda r: "" if r.conditioning.saw_frame is None else _why_one_frame(r)),
-    ("guidance_2", lambda r: why_no_guidance_2(r.model, r.guidance_2)),
-    ("distilled_guidance", lambda r: why_no_distilled(r.model, r.distilled_guidance)),
+    ("guidance_2", lambda r: shape.why_no_guidance_2(r.model, r.guidance_2)),
+    ("distilled_guidance", lambda r: shape.why_no_distilled(r.model, r.distilled_guidance)),
     ("strength", lambda r: _why_no_strength(r.strength)),
-    ("strength", lambda r: why_all_anew(r.model, r.strength, is_empty=r.latents.is_empty)),
+    ("strength", lambda r: shape.why_all_anew(r.model, r.strength, is_empty=r.latents.is_empty)),
 )
 # What may be known before a run; each sentence is told at a socket.
 RULES: Mapping[Stage, Rules] = {
     "encode_text": ENCODE_TEXT,
-    "encode_image": (("model", lambda r: why_no_image(r.model)),),
+    "encode_image": (("model", lambda r: shape.why_no_image(r.model)),),
     "denoise": DENOISE,
-    "decode": (("latents", lambda r: NOTHING_SHOWN if r.latents.is_empty else ""),),
-    "decode_audio": (("model", lambda r: why_not_made(r.model, "audio")),),
+    "decode": (("latents", lambda r: shape.NOTHING_SHOWN if r.latents.is_empty else ""),),
+    "decode_audio": (("model", lambda r: shape.why_not_made(r.model, "audio")),),
 }
 
 
@@ -126,11 +106,11 @@ def saw_frame(asked: Any) -> bool:
 
 
 def _why_other_family(r: Request, family: str, *, what: str) -> str:
-    return why_other_family(r.model, family, what=what) if family else ""
+    return shape.why_other_family(r.model, family, what=what) if family else ""
 
 
 def _why_one_frame(r: Denoise) -> str:
-    return why_one_frame(r.model, saw_frame=r.conditioning.saw_frame, has_frame=bool(r.latents.extras))
+    return shape.why_one_frame(r.model, saw_frame=r.conditioning.saw_frame, has_frame=bool(r.latents.extras))
 
 
 def _why_no_strength(strength: float) -> str:
@@ -144,15 +124,15 @@ def _why_no_strength(strength: float) -> str:
 
 def _check_text(r: EncodeText) -> None:
     if r.references is not None:
-        check_pictures(r.references)
-    if r.first_frame is not None and (why := why_other_family(r.model, r.first_frame.family, what=FRAME)):
+        shape.check_pictures(r.references)
+    if r.first_frame is not None and (why := shape.why_other_family(r.model, r.first_frame.family, what=FRAME)):
         raise ValueError(why)
 
 
 def _check_image(r: EncodeImage) -> None:
     pixels = r.image.pixels  # B H W C
-    check_num_frames(r.model, len(pixels))
-    check_canvas(r.model, r)
+    shape.check_num_frames(r.model, len(pixels))
+    shape.check_canvas(r.model, r)
     if pixels.ndim != 4 or tuple(pixels.shape[1:]) != (r.height, r.width, 3):
         got = " x ".join(map(str, pixels.shape))
         raise ValueError(
@@ -164,10 +144,10 @@ def _check_image(r: EncodeImage) -> None:
 
 def _check_denoise(r: Denoise) -> None:
     model, conditioning, latents = r.model, r.conditioning, r.latents
-    check_canvas(model, latents)
+    shape.check_canvas(model, latents)
     if r.mask is not None:
-        check_mask_size(latents, r.mask)
-    if not conditioning.references and (why := why_no_references(model, 0)):
+        shape.check_mask_size(latents, r.mask)
+    if not conditioning.references and (why := shape.why_no_references(model, 0)):
         raise ValueError(why)
     guidance = max(r.guidance, r.guidance_2)
     if guidance > 1 and conditioning.negative is None:
@@ -190,7 +170,7 @@ def _check_denoise(r: Denoise) -> None:
 
 
 def _check_made(r: Decode | DecodeAudio) -> None:
-    if why := why_other_family(r.model, r.latents.family, what="latents were made"):
+    if why := shape.why_other_family(r.model, r.latents.family, what="latents were made"):
         raise ValueError(why)
     if isinstance(r, DecodeAudio) and r.latents.sound is None:
         raise ValueError(

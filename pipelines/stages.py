@@ -2,7 +2,7 @@
 
 A stage checks what the user controls, loads what it needs and nothing else, and lets the model's family do the work.
 What it is asked for is a request, or the fields of one by name or as plain data: `denoise(model=..., seed=7, ...)`.
-What it gives is on the CPU, but for pixels, which stay where they were made: whoever wants them fetches them.
+What it gives is on the CPU, but for pictures, which stay where they were made: whoever wants them fetches them.
 """
 
 # B pictures, H W height and width in pixels, C channels
@@ -41,8 +41,9 @@ from .models.folder import read_config, read_index
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage, made
 from .selfcheck.first_use import check_first_use
 from .settling import saw_frame, settled
+from .spreading.frames import decoded
 from .spreading.vae import split_over
-from .values import Audio, Conditioning, Image, Latents, Mask, Model, References, StepCache, Video, as_bytes
+from .values import Audio, Conditioning, Image, Latents, Mask, Model, References, StepCache, Video
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,16 +58,18 @@ def encode_text(
 ) -> Conditioning:
     """What the text encoders make of a prompt and of what to steer away from, and the VAE of reference pictures.
 
-    The negative prompt is always read, so that any guidance can follow.
+    The negative prompt is always read, so that any guidance can follow. `split` ranks call this alike, and all compute.
     """
     request = settled(made(EncodeText, request, fields))
-    model, doing = request.model, f"encoding the text of {len(request.prompt)} characters"
+    model, plan = request.model, ParallelPlan(ulysses=max(1, request.split))
+    doing = f"encoding the text of {len(request.prompt)} characters"
     references = request.before.references if request.before else _encoded(request.references, model, progress, doing)
+    reading = model if model.text_encoder == "device" else dataclasses.replace(model, device="cpu")
     with (
-        _loaded(model, "encode_text", progress, doing) as parts,
-        measured(ONE_RANK, progress, device=model.device),
+        _loaded(reading, "encode_text", progress, doing, plan=plan) as parts,
+        measured(plan, progress, device=reading.device),
     ):
-        progress.phase("encoding text")
+        progress.phase("encoding text" if reading is model else "encoding text on the CPU, as asked")
         positive, negative = family_module(model.family).encode_text(parts, request)
         check_finite(positive, parts, model, what="the prompt's conditioning")
         check_finite(negative or {}, parts, model, what="the negative prompt's conditioning")
@@ -176,9 +179,7 @@ def decode(request: Decode | Mapping[str, Any] = NOTHING, progress: Progress = S
             split_over(parts["vae"], num_ranks, rows=tensor.shape[-2]),
             measured(plan, progress, device=model.device, name=f"rows={num_ranks}"),
         ):
-            pixels = family_module(model.family).decode(parts, request, tensor=tensor).detach()
-        check_finite({"pixels": pixels}, parts, model, what="the decoded picture")
-        pixels = as_bytes(pixels) if request.depth == "bytes" else pixels.float()
+            pixels = decoded(parts, request, tensor=tensor, progress=progress)
     if FAMILIES[model.family].output == "image":
         return Image(pixels=pixels)
     return Video(pixels=pixels, fps=latents.fps or card_of(model).fps)

@@ -25,6 +25,8 @@ Dtype = Literal["fp32", "bf16", "fp16"]
 Quantization = Literal["none", "int8", "int4", "fp8", "fp8_dynamic"]
 # What makes the blocks of a transformer into something faster: nothing, torch's own compiler, Torch-TensorRT.
 Engine = Literal["eager", "inductor", "tensorrt"]
+# Where text encoders work: on the model's device, or on the CPU, which rounds differently.
+TextEncoder = Literal["device", "cpu"]
 # Whether whole steps are replayed as CUDA graphs, which changes no bit of a result.
 Graphs = Literal["auto", "on", "off"]
 Scheduler = Literal["model", "euler", "heun", "unipc", "dpm++2m"]
@@ -90,6 +92,7 @@ class Model:
     quantization: Quantization = "none"
     engine: Engine = "eager"
     graphs: Graphs = "auto"
+    text_encoder: TextEncoder = "device"
     place: Place = field(default_factory=Place)
     loras: tuple[Lora, ...] = ()
 
@@ -98,9 +101,8 @@ class Model:
         return self.engine != "eager"
 
 
-def compiled_in_keys(engine: Engine) -> bool | str:
-    """An engine as keys have it: as they had `compiled` before there were engines, so that what is kept stays good."""
-    return {"eager": False, "inductor": True}.get(engine, engine)
+# Engines as keys had `compiled` before there were engines, so that what is kept stays good.
+COMPILED: Mapping[str, bool] = {"eager": False, "inductor": True}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

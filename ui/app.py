@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,9 @@ TEXTS = Path(__file__).parent / "texts"
 ASKED = ("loom/start", "loom/catalog")  # what the page asks before it draws anything, see `web/src/store/start.ts`
 MAX_CALLS = 1000  # how many calls of `gradio_client` may wait; one more is refused
 IDLE_S = 0.05  # how often Gradio looks for such calls; it would each millisecond, which takes a twentieth of a core
+# Of Gradio's; as its `_frontend` it would look once, and then ask the user to share the page with the world.
+OFF = ("inline", "share", "ssr_mode", "run_history", "mcp_server", "pwa", "enable_monitoring", "_frontend")
+SWITCHED_OFF: dict[str, Any] = dict.fromkeys(OFF, False)
 CLEAN_S, KEPT_S = 3600, 86400  # how often Gradio looks through its copies of files, and how old they get
 # How long the page may take to answer for the first time; Gradio gives a busy machine 5 seconds, and 3 for a look.
 START_S = 180.0
@@ -132,16 +135,9 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
             # it blocks nothing, prints nothing, and opens nothing of Gradio's
             prevent_thread_lock=True,
             quiet=True,
-            inline=False,
             footer_links=[],
-            share=False,
-            ssr_mode=False,
-            run_history=False,
-            mcp_server=False,
-            pwa=False,
-            enable_monitoring=False,
             num_workers=0,
-            _frontend=False,  # it would look once, and then ask the user to share the page with the world
+            **SWITCHED_OFF,
         )
     except OSError:
         raise ValueError(_taken(settings.host, settings.port)) from None
@@ -197,15 +193,12 @@ def check_port(host: str, port: int) -> None:
 def answers(host: str, port: int, timeout_s: float) -> bool:
     """Whether a server there answers a request, with whatever status, by no proxy."""
     reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    connection = http.client.HTTPConnection(reached, port, timeout=max(timeout_s, LOOK_S))
-    try:
+    asking = http.client.HTTPConnection(reached, port, timeout=max(timeout_s, LOOK_S))
+    with suppress(OSError, http.client.HTTPException), closing(asking) as connection:
         connection.request("HEAD", "/")
         connection.getresponse()
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
-    return True
+        return True
+    return False
 
 
 def _silent(host: str, port: int) -> str:

@@ -45,17 +45,9 @@ class DownloadsOff(LoomError):
 
 
 STATUS_CODES: Mapping[int, str] = {
-    401: NotLoggedIn.code,
-    403: "foreign",
-    404: NotHere.code,
-    405: "not-allowed",
-    408: "cut-off",
-    409: Conflict.code,
-    413: "too-large",
-    415: "not-json",
-    429: "too-many",
-    503: "too-many",
-    507: NoRoom.code,
+    **{kind.http_status: kind.code for kind in (NotLoggedIn, NotHere, Conflict, NoRoom)},
+    **{403: "foreign", 405: "not-allowed", 408: "cut-off", 413: "too-large", 415: "not-json"},
+    **dict.fromkeys((429, 503), "too-many"),
 }
 
 

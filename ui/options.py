@@ -21,45 +21,23 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--models-dir", action="append", type=Path, default=[], metavar="DIR", help="a folder of models")
     add("--output-dir", type=Path, default=Path("output"), metavar="DIR", help="where results go (default: output)")
     add("--data-dir", type=Path, metavar="DIR", help="where workflows, drafts and the queue are kept")
-    add(
-        "--cache",
-        type=Path,
-        metavar="DIR",
-        help="where results are kept for the next run (default: in --data-dir); without a login, other servers and "
-        "commands with this --cache take them from there, too",
-    )
+    says = "where results are kept for the next run (default: in --data-dir); without a login, other servers and "
+    add("--cache", type=Path, metavar="DIR", help=says + "commands with this --cache take them from there, too")
     add("--devices", default="", metavar="LIST", help="all, cpu*4, cuda:0,cuda:1: one rank on each")
-    add(
-        "--plan",
-        default="",
-        help="how a denoise uses them: cfg=2,ulysses=2, auto, or auto,compiled, which compiles too",
-    )
-    add(
-        "--replicas",
-        type=int,
-        metavar="N",
-        help="groups of devices that work on separate runs (default: without a login, of a sweep as many as end it "
-        "soonest; else one)",
-    )
+    says = "how a denoise uses them: cfg=2,ulysses=2, auto, or auto,compiled, which compiles too"
+    add("--plan", default="", help=says)
+    says = "groups of devices that work on separate runs (default: without a login, of a sweep as many as end it "
+    add("--replicas", type=int, metavar="N", help=says + "soonest; else one)")
     add("--memory", default="", metavar="10GB", help="what may be taken of each device (default: all)")
     says = "a plan's first use with a model is not checked against one device"
     add("--no-self-check", action="store_true", help=says)
     add("--max-pixels", type=int, metavar="N", help="of a picture that is uploaded or resized (default: 64 million)")
     add("--root-path", default="", metavar="PATH", help="the path or URL under which a proxy shows the page")
     add("--user-quota", type=float, default=20, metavar="GIB", help="what one user may keep (default: 20)")
-    add(
-        "--trusted-proxy",
-        action="append",
-        default=[],
-        metavar="ADDR",
-        help="a proxy, or a network of them, that tells in X-Forwarded-For who asks",
-    )
-    add(
-        "--allow-downloads",
-        action="store_true",
-        help="users of the page may have models fetched from the Hugging Face hub, with this machine's token and disk "
-        "(default: they are told the command)",
-    )
+    says = "a proxy, or a network of them, that tells in X-Forwarded-For who asks"
+    add("--trusted-proxy", action="append", default=[], metavar="ADDR", help=says)
+    says = "users of the page may have models fetched from the Hugging Face hub, with this machine's token and disk "
+    add("--allow-downloads", action="store_true", help=says + "(default: they are told the command)")
     add("--open", action="store_true", help="show the page in the browser")
 
 

@@ -72,18 +72,12 @@ class Settings:
 
     def reading(self, place: Place | None = None, *, user: str = "") -> Workspace:
         """What may be looked at for a workflow that does not run yet: as in a run, see `roots`."""
-        return Workspace(
-            output_dir=self.output_dir,
-            roots=self.roots(user),
-            place=place or Place(),
-            host="page",
-            max_pixels=self.max_pixels,
-        )
+        roots, most = self.roots(user), self.max_pixels
+        return Workspace(output_dir=self.output_dir, roots=roots, place=place or Place(), host="page", max_pixels=most)
 
     def roots(self, user: str = "") -> tuple[Path, ...]:
         """What runs may read: the inputs of a user, if one is named, the models of this server, its wildcards, and the
-        pictures of templates.
-        """
+        pictures of templates."""
         own = [inputs_folder(self.data_dir, user)] if user else []
         folders = (*own, *self.models_dirs, self.data_dir / WILDCARDS, EXAMPLES)
         return tuple(folder.resolve() for folder in folders)

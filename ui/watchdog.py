@@ -24,8 +24,7 @@ def watched(
     loop: asyncio.AbstractEventLoop, *, limit_s: float = LIMIT_S, wind: Callable[[float], object] | None = None
 ) -> Iterator[None]:
     """While this is entered the loop has to turn. `wind` sets the timer, 0 stops it; where the system has none, nothing
-    is watched.
-    """
+    is watched."""
     if wind is None:
         if not hasattr(signal, "setitimer") or sys.stderr is None:
             yield

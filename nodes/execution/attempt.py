@@ -122,8 +122,7 @@ def workspace_of(
     ready: Ready, folder: Path, *, roots: tuple[Path, ...], place: Place, max_pixels: int = MAX_PIXELS
 ) -> Workspace:
     """Of a run that writes into `folder`, reads below `roots`, and leaves the workflow in what it writes, and the same
-    for ComfyUI, unfolded. Raises `GraphError`.
-    """
+    for ComfyUI, unfolded. Raises `GraphError`."""
     graph = with_requires(without_plans(ready.file), ready.types)  # the plans of this run come when it has them
     return Workspace(
         output_dir=folder.resolve(),

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ...parallel.machine.folders import private, private_folder
+from ...parallel.ranks.channel import safetensors_of
 from ...parallel.recent import Recent
 from ...pipelines.models.regular_file import read_regular, sha256_of
 from ...pipelines.values import from_plain, to_plain
@@ -127,7 +128,9 @@ class DiskCache:
         self.budget_bytes = budget_bytes
         self.salt = salt
         private_folder(folder)
-        self._drop_stale()
+        for temporary in folder.glob(".tmp-*"):
+            if time.time() - _used(temporary) > STALE_S:
+                _remove(temporary)
 
     def get(self, key: str) -> Any | None:
         entry = self._entry(key)
@@ -173,14 +176,9 @@ class DiskCache:
             _remove(entry)
             total -= sizes[entry]
 
-    def _drop_stale(self) -> None:
-        for temporary in self.folder.glob(".tmp-*"):
-            if time.time() - _used(temporary) > STALE_S:
-                _remove(temporary)
-
 
 def _write(folder: Path, value: Any) -> None:
-    tensors: dict[str, Any] = {}
+    tensors: list[Any] = []
     body: dict[str, Any] = {
         "format": FORMAT,
         "type": _kind(value),
@@ -189,10 +187,8 @@ def _write(folder: Path, value: Any) -> None:
         "tensors": "",
     }
     if tensors:
-        from safetensors.torch import save_file
-
-        save_file(tensors, folder / TENSORS)
-        (folder / TENSORS).chmod(0o600)
+        with open(folder / TENSORS, "wb", opener=private) as file:
+            file.writelines(safetensors_of(tensors))
         body["tensors"] = sha256_of(folder / TENSORS)
         sync(folder / TENSORS)
     with open(folder / MANIFEST, "w", opener=private) as file:
@@ -230,8 +226,8 @@ def _typed(kind: Any, plain: Any) -> Any:
     return plain if kind in SCALARS.values() else from_plain(VALUE_TYPES[kind], plain)
 
 
-def _pack(plain: Any, tensors: dict[str, Any]) -> Any:
-    """Plain data with each tensor replaced by its name; dicts are wrapped so that nothing is ambiguous."""
+def _pack(plain: Any, tensors: list[Any]) -> Any:
+    """Plain data with each tensor replaced by its place; dicts are wrapped so that nothing is ambiguous."""
     if isinstance(plain, Mapping):
         if not all(isinstance(name, str) for name in plain):
             raise TypeError("it holds a dict by other keys than texts, as which JSON would give them back")
@@ -240,9 +236,8 @@ def _pack(plain: Any, tensors: dict[str, Any]) -> Any:
         return [_pack(item, tensors) for item in plain]
     if plain is None or isinstance(plain, str | int | float | bool):
         return plain
-    # safetensors refuses tensors that share memory
-    tensors[name := str(len(tensors))] = plain.contiguous().clone()
-    return {"tensor": name}
+    tensors.append(plain)
+    return {"tensor": str(len(tensors) - 1)}
 
 
 def _unpack(packed: Any, tensors: Mapping[str, Any]) -> Any:

@@ -22,8 +22,7 @@ Kind = Literal[OfRun, OfNode, Ends]
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Event:
     """One change. `node` is empty for events of the whole run; times are seconds. `shared_out` comes once before a
-    sweep whose devices are put into groups by prediction: into `total` of them, and `message` says why.
-    """
+    sweep whose devices are put into groups by prediction: into `total` of them, and `message` says why."""
 
     kind: Kind
     run: str

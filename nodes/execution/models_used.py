@@ -75,14 +75,11 @@ def models_of(walk: Walk, order: Iterable[str]) -> dict[str, ModelFacts]:
 
 def model_facts(model: Model) -> ModelFacts:
     """What is kept of a model beside a result: its files, or the LoRAs that were put on it. Files that cannot be read
-    are left out: the run itself will tell.
-    """
+    are left out: the run itself will tell."""
     folder, files = Path(model.folder), [] if model.loras else weights_of(model)[:MOST_FILES]
-    named = {
-        name: getattr(model, name) for name in ("source", "family", "revision", "fingerprint", "dtype", "quantization")
-    }
+    named = ("source", "family", "revision", "fingerprint", "dtype", "quantization")
     return ModelFacts(
-        **named,
+        **{name: getattr(model, name) for name in named},
         loras=tuple(
             LoraFacts(name=Path(lora.path).name, scale=lora.scale, sha256=lora.sha256 or _content(Path(lora.path)))
             for lora in model.loras

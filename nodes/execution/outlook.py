@@ -26,8 +26,7 @@ class Pace:
 
     def __init__(self, work: Work = "", denoises: tuple[str, ...] = (), kind: Hashable = None) -> None:
         """`denoises` are those whose text it reads, or whose latents it decodes. `kind`, of a denoise, is the same for
-        those that differ in seed and prompt alone, which take as long.
-        """
+        those that differ in seed and prompt alone, which take as long."""
         self.work, self.denoises, self.kind = work, denoises, kind
         self.foreseen: Foreseen | None = None
         self.done = self.total = 0
@@ -96,16 +95,15 @@ class Outlook:
     """What is left of a run's work on the device. Written by threads of nodes, each its own."""
 
     def __init__(self, due: Mapping[str, Pace] | None = None) -> None:
-        # Names apart: threads of other nodes add their paces while one goes through those that are due.
-        self._due, self._paces = tuple(due or ()), dict(due or {})
+        # Those that are due apart: threads of other nodes add their paces while one goes through these.
+        self._due, self._paces = dict(due or {}), dict(due or {})
 
     def pace(self, node: str) -> Pace:
         return self._paces.setdefault(node, Pace())
 
     def beside(self, denoise: str, work: Work) -> list[str]:
         """The nodes that encode a denoise's text, or decode what it makes."""
-        due = {name: self._paces[name] for name in self._due}
-        return [name for name, each in due.items() if each.work == work and denoise in each.denoises]
+        return [name for name, each in self._due.items() if each.work == work and denoise in each.denoises]
 
     def began(self, node: str) -> None:
         pace = self.pace(node)
@@ -116,8 +114,7 @@ class Outlook:
 
     def left_s(self) -> float | None:
         """Seconds until the device has done all of it; None where some of it is not known, or nothing is left."""
-        due = {name: self._paces[name] for name in self._due}
-        names = [name for name, each in due.items() if not (each.is_over or 0 < each.total <= each.done)]
+        names = [name for name, each in self._due.items() if not (each.is_over or 0 < each.total <= each.done)]
         known = [seconds for name in names if (seconds := self.node_left_s(name)) is not None]
         return sum(known) if known and len(known) == len(names) else None
 
@@ -149,7 +146,7 @@ class Outlook:
         own = self.pace(denoise)
         if own.foreseen is not None or own.kind is None:
             return own
-        alike = (self._paces[name] for name in self._due if self._paces[name].kind == own.kind)
+        alike = (pace for pace in self._due.values() if pace.kind == own.kind)
         return next((pace for pace in alike if pace.foreseen is not None), own)
 
 

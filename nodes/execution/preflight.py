@@ -46,8 +46,7 @@ def foretell(
     go_on: Callable[[], None] = SILENT.check,
 ) -> Foretold:
     """What is known of a workflow, or of what its `targets` need. Of one that is not sound in itself no more problems
-    are looked for, but values may be known. `go_on` raises `Cancelled` where nobody wants to know any more.
-    """
+    are looked for, but values may be known. `go_on` raises `Cancelled` where nobody wants to know any more."""
     accelerators = [device.name for device in machine if device.name != "cpu"]
     walk = Walk(ready, workspace=workspace, accelerators=accelerators, go_on=go_on)
     if found := check(ready):

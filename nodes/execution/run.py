@@ -144,13 +144,8 @@ class _Session:
     def _record(self, name: str, values: Mapping[str, Any]) -> NodeRecord:
         """With the values that were given, those that stand for what was written, and the model that the node gives."""
         meant = self.schedule.values.get(name, {})
-        return NodeRecord(
-            key=self.schedule.keys[name],
-            state="ok",
-            values={**values, **meant},
-            stand_ins=tuple(meant),
-            model=self.schedule.models.get(name),
-        )
+        key, model = self.schedule.keys[name], self.schedule.models.get(name)
+        return NodeRecord(key=key, state="ok", values={**values, **meant}, stand_ins=tuple(meant), model=model)
 
     def _execute(self) -> None:
         sorter = TopologicalSorter({n: [s for s in self.schedule.sources[n] if s in self.todo] for n in self.todo})
@@ -213,12 +208,8 @@ class _Session:
             inputs = self._inputs(name)
             plain = {each.name: inputs[each.name] for each in spec.inputs if each.type in PLAIN_TYPES}
             record = self._record(name, plain)
-            value = spec.make(
-                inputs,
-                progress=progress,
-                workspace=self._workspace(name),
-                depth=self.schedule.depths.get(name, "floats"),
-            )
+            workspace, depth = self._workspace(name), self.schedule.depths.get(name, "floats")
+            value = spec.make(inputs, progress=progress, workspace=workspace, depth=depth)
             most_bytes = max(map(peak, devices_in_use())) if spec.uses_device else 0
             seconds = time.perf_counter() - start  # without what keeping takes
             self._store(name, value)

@@ -20,7 +20,7 @@ from ..files.workspace import Workspace
 from ..graph.check import ensure
 from ..graph.graph import Graph, in_order
 from ..graph.problems import Names, refuse
-from ..graph.ready import Ready, left_out, nothing_left
+from ..graph.ready import Ready, left_out
 from ..graph.resolve import Resolved, resolve
 from ..graph.unfolding.unfolded import made_in
 from ..preview.carried import plans_of, rows_of
@@ -99,8 +99,7 @@ def schedule(
 ) -> Schedule:
     """Check and order a workflow. Raises `GraphError`, or `NodeFailed` when a file that a node names cannot be read, or
     the node asks its model for what that does not take. Where a denoise's plan needs a machine that nobody measured,
-    that is done now, for seconds: `progress_of` its name hears of it, and may end it by `Cancelled`.
-    """
+    that is done now, for seconds: `progress_of` its name hears of it, and may end it by `Cancelled`."""
     needs = needs_of(ready, targets)
     walk = Walk(ready, workspace=workspace, accelerators=torch_accelerators)
     for problem in refused(walk, frozenset(needs.order)):
@@ -140,7 +139,8 @@ def needs_of_checked(ready: Ready, targets: Collection[str] | None = None) -> Ne
     nodes = resolve(graph, ready.specs)
     wanted = frozenset({*(node for node, _ in results.values()), *acting})
     if not wanted and len(graph.nodes) < len(ready.written.nodes):
-        raise nothing_left()
+        message = "nothing is left to run, because all outputs are muted or need a muted node; let one of them run"
+        raise refuse("nothing_to_run", message)
     found: dict[str, tuple[str, ...]] = {}
     waiting = list(wanted)
     while waiting:
@@ -202,10 +202,7 @@ def _results(graph: Graph, whole: Graph, targets: Collection[str] | None) -> dic
 
 
 def _fingerprints(
-    order: Collection[str],
-    nodes: Mapping[str, Resolved],
-    sources: Mapping[str, Collection[str]],
-    workspace: Workspace,
+    order: Collection[str], nodes: Mapping[str, Resolved], sources: Mapping[str, Collection[str]], workspace: Workspace
 ) -> tuple[dict[str, str], frozenset[str]]:
     prints: dict[str, str] = {}
     uncached: set[str] = set()

@@ -221,8 +221,7 @@ def overlapped(
     attempts: Iterable[Attempt[R]], *, width: int, sink: Sink, cancel: Token | None, starts: NextOn = steps_began
 ) -> Iterator[R]:
     """The results in order, each before another run starts if it is there by then, at most `width` under way at a time.
-    Whoever stops taking results ends the rest.
-    """
+    Whoever stops taking results ends the rest."""
     ended = threading.Event()
     token = EitherToken(cancel, ended)
     waiting: deque[Future[R]] = deque()

@@ -30,7 +30,6 @@ SAID = {
     "sound": ("it holds no sound", "use WAV, FLAC, MP3, OGG, M4A, or a video with sound"),
 }
 
-
 Kind = Literal["picture", "sound", "video"]
 
 

@@ -72,8 +72,7 @@ def read_channel(
     path: Path, channel: Channel, *, max_pixels: int = MAX_PIXELS, remedy: str = "make it smaller"
 ) -> Tensor:
     """1 H W floats in 0..1 of one channel, upright; alpha is 1 where the picture is opaque. Raises `ValueError` as
-    `read_picture` does, and for a picture without alpha.
-    """
+    `read_picture` does, and for a picture without alpha."""
     read = functools.partial(_channel, channel=channel)
     return _floats(path, read, max_pixels=max_pixels, remedy=remedy, has_alpha=channel == "alpha")[..., 0]
 
@@ -138,8 +137,7 @@ def picture_bytes(width: int, height: int) -> int:
 
 def write_picture(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> Path:
     """PNG of one picture H W 3 in 0..1, rounded to 8 bits, or of bytes, with `metadata` as text chunks. It is written
-    whole or not at all. Gives `target`.
-    """
+    whole or not at all. Gives `target`."""
     from PIL import Image as Pillow
     from PIL import PngImagePlugin
 
@@ -158,8 +156,7 @@ def write_picture(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> 
 
 def write_pictures(pixels: Tensor, targets: Sequence[Path], metadata: Mapping[str, str]) -> Iterator[Path]:
     """A PNG of each picture B H W 3, as `write_picture` makes them, several at a time; gives each file in their order,
-    once it is whole. The first that cannot be written is raised, and no more are begun.
-    """
+    once it is whole. The first that cannot be written is raised, and no more are begun."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(min(WRITERS, num_free_cores()), "pictures") as threads:
@@ -168,7 +165,8 @@ def write_pictures(pixels: Tensor, targets: Sequence[Path], metadata: Mapping[st
 
 def check_numbers(values: Tensor, *, what: str) -> None:
     """Refuse NaN, which would be written as black, or as silence."""
-    num_bad = int(values.isnan().sum()) if values.is_floating_point() else 0
+    # One after the other: what is told of all frames of a video at once is a quarter of their size.
+    num_bad = sum(int(each.isnan().sum()) for each in values) if values.is_floating_point() else 0
     if num_bad:
         raise ValueError(
             f"{what} would hold {num_bad} values that are not a number (NaN) among {values.numel()}, and nothing is "
@@ -228,8 +226,7 @@ def load(picture: Pillow.Image, name: str) -> None:
 
 def check_picture(path: Path, max_pixels: int, remedy: str) -> None:
     """Refuse what is no picture, too large a one, or damaged, as far as is soon seen: of a large one the header is
-    read. Raises `ValueError`.
-    """
+    read. Raises `ValueError`."""
     with opened(path, max_pixels=max_pixels, remedy=remedy) as picture:
         if picture.width * picture.height <= LARGE_PIXELS:
             load(picture, str(path))

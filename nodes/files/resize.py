@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 
 from ...parallel.wording import worded
 from ...pipelines.values import Image, Model
-from .picture_files import MAX_PIXELS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,15 +39,7 @@ def why_half(width: int, height: int) -> str:
     return worded("width is {} and height is {}; set both, or leave both at 0", width, height) if one else ""
 
 
-def check_area(
-    width: int,
-    height: int,
-    *,
-    count: int = 1,
-    max_pixels: int = MAX_PIXELS,
-    what: str = "picture",
-    remedy: str = "make it smaller",
-) -> None:
+def check_area(width: int, height: int, *, count: int = 1, max_pixels: int, what: str = "picture", remedy: str) -> None:
     """Refuse a picture, or a batch of so many, before the memory for it is asked for."""
     if width * height > max_pixels:
         raise ValueError(

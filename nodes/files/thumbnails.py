@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from .audio_files import audio_facts, read_audio
 from .containers import opened_container
 from .picture_files import MAX_PIXELS, load, opened, turned
-from .video_files import opened_video, picture_stream
+from .video_files import picture_stream
 
 if TYPE_CHECKING:
     from PIL import Image as Pillow
@@ -64,8 +64,7 @@ def checked_picture(path: Path, *, name: str, max_pixels: int = MAX_PIXELS) -> t
 
 def picture_thumbnail(path: Path, *, side: int, name: str = "", format: Format = "WEBP") -> bytes:
     """A small WebP of a picture file, whose size was looked at when it came or was made. Raises `ValueError` for what
-    is not sound.
-    """
+    is not sound."""
     with opened(path, name=name, max_pixels=None) as picture:
         picture.draft("RGB", (2 * side, 2 * side))  # a JPEG is read at a fraction of its size
         load(picture, name or str(path))
@@ -74,7 +73,7 @@ def picture_thumbnail(path: Path, *, side: int, name: str = "", format: Format =
 
 def video_facts(path: Path) -> Facts:
     """Raises `ValueError` for what is no video."""
-    with opened_video(path) as container:
+    with opened_container(path, what="video") as container:
         stream = picture_stream(container, path)
         fps = float(stream.average_rate or 0)
         frames = stream.frames or round(float((stream.duration or 0) * (stream.time_base or 0)) * fps)
@@ -84,7 +83,7 @@ def video_facts(path: Path) -> Facts:
 
 def video_thumbnail(path: Path, *, side: int, frame: int = 0) -> bytes:
     """WebP of one frame, from 0. Raises `ValueError` for what is no video, or has no such frame."""
-    with opened_video(path) as container:
+    with opened_container(path, what="video") as container:
         shown = next(itertools.islice(container.decode(video=0), frame, None), None)
         if shown is None:
             raise ValueError(f"the video has no frame {frame}; choose an earlier one")

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -88,13 +87,13 @@ def check_video_size(path: Path) -> None:
 def check_video(path: Path) -> None:
     """Refuse what is no video, or too long a file. Raises `ValueError`."""
     check_video_size(path)
-    with opened_video(path) as container:
+    with opened_container(path, what="video") as container:
         picture_stream(container, path)
 
 
 def read_video_metadata(path: Path) -> dict[str, str]:
     """The container's tags. Raises `ValueError` for what is no video."""
-    with opened_video(path) as container:
+    with opened_container(path, what="video") as container:
         return dict(container.metadata)
 
 
@@ -119,7 +118,7 @@ def read_video(
     import torch
 
     taken: list[np.ndarray] = []
-    with opened_video(path) as container:
+    with opened_container(path, what="video") as container:
         stream = picture_stream(container, path)
         fps = float(stream.average_rate or stream.guessed_rate or 0)
         if not 0 < fps <= MAX_FPS:
@@ -182,8 +181,3 @@ def picture_stream(container: InputContainer, path: Path) -> VideoStream:
     if stream.codec_context is None:
         raise ValueError(worded("{} is not a video that can be read (its coding is unknown); use an MP4 file", path))
     return stream
-
-
-def opened_video(path: Path) -> AbstractContextManager[InputContainer]:
-    """A video file, for a `with`. Raises `ValueError` for what is no video, also while it is read."""
-    return opened_container(path, what="video")

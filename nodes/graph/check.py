@@ -43,8 +43,7 @@ def _version(package: str) -> str:
 
 def check(ready: Ready, require: Callable[[str], str | None] = installed_version) -> list[Problem]:
     """All problems of a workflow, but for those of nodes that are switched off. `require` tells a package's installed
-    version.
-    """
+    version."""
     names, plain = Names(), ready.graph
     folded = {problem.node for problem in ready.unfolding.problems}
     unknown = {problem.node for problem in ready.problems if problem.code in UNDECIDED}
@@ -220,11 +219,10 @@ def _outputs(graph: Graph, known: Mapping[str, NodeSpec], names: Names) -> Itera
 
 
 def _cycles(graph: Graph) -> Iterator[Problem]:
-    links = {
-        name: [entry.node for entry in node.inputs.values() if isinstance(entry, Link)]
+    sources = {
+        name: {entry.node for entry in node.inputs.values() if isinstance(entry, Link) and entry.node in graph.nodes}
         for name, node in graph.nodes.items()
     }
-    sources = {name: {node for node in nodes if node in graph.nodes} for name, nodes in links.items()}
     if len(in_order(sources)) == len(sources):
         return
     for _ in range(SHOWN_CYCLES):

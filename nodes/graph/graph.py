@@ -8,18 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    JsonValue,
-    StringConstraints,
-    Tag,
-    ValidationError,
-    WithJsonSchema,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, ValidationError
+from pydantic.json_schema import WithJsonSchema
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from ...parallel.wording import worded
@@ -32,9 +22,9 @@ MAX_META_BYTES = 64 << 10  # the most bytes of `meta`, which travels in every pi
 TYPE_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,127}$"
 SUB = "sub:"  # before the name of a sub-workflow of the file, where a node's type stands
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
-Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-Target = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}\.[a-z][a-z0-9_]{0,63}$")]
-Package = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$")]
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+Target = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}\.[a-z][a-z0-9_]{0,63}$")]
+Package = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$")]
 Scalar = bool | int | float | str
 Mode = Literal["run", "mute", "bypass"]
 
@@ -88,8 +78,6 @@ Input = Annotated[
     | Annotated[JsonValue, WithJsonSchema(PLAIN_SCHEMA), Tag("plain")],
     Discriminator(_kind),
 ]
-
-
 Text = Annotated[
     Annotated[ParamRef, Tag("param")] | Annotated[str, Tag("text")],
     Discriminator(lambda value: "param" if isinstance(value, ParamRef | dict) else "text"),
@@ -144,7 +132,7 @@ Listed = Annotated[
 class Node(_Part):
     """One node: its type is the class type in every host, or `sub:` and the name of a sub-workflow of the file."""
 
-    type: Annotated[str, StringConstraints(pattern=rf"{TYPE_PATTERN}|^{SUB}[a-z][a-z0-9_]{{0,63}}$")]
+    type: Annotated[str, Field(pattern=rf"{TYPE_PATTERN}|^{SUB}[a-z][a-z0-9_]{{0,63}}$")]
     version: Annotated[int, Field(ge=1)] = 1
     title: Annotated[str, Field(max_length=200)] = ""
     mode: Mode = "run"
@@ -174,7 +162,7 @@ class Param(_Form):
 class SubParam(_Form):
     """An input of a sub-workflow, a wire's or a value's. What it leaves out is said by the first node that takes it."""
 
-    type: Annotated[str, StringConstraints(pattern=r"^(list\[)?[A-Za-z][A-Za-z0-9_]{0,127}\]?$")]
+    type: Annotated[str, Field(pattern=r"^(list\[)?[A-Za-z][A-Za-z0-9_]{0,127}\]?$")]
 
 
 class Sub(_Part):
@@ -245,8 +233,7 @@ def graph_from_plain(data: Any) -> Graph:
 
 def in_order(sources: Mapping[str, Collection[str]]) -> list[str]:
     """Nodes, each after those that feed it, otherwise as they come; without those on a cycle, or fed by one. `sources`
-    must list every node that it names.
-    """
+    must list every node that it names."""
     # Kahn's algorithm, because graphlib makes an object per node and looks for cycles first: four times as slow
     num_missing = {name: len(feeding) for name, feeding in sources.items()}
     users: dict[str, list[str]] = {}

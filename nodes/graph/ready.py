@@ -4,6 +4,7 @@ Six steps, whose order matters, are called here alone; those that decide sockets
 previews, orders, exports or explains a workflow is handed a `Ready` and prepares nothing again.
 """
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -86,10 +87,8 @@ def specs_of(graph: Graph, specs: Mapping[str, NodeSpec]) -> dict[str, NodeSpec]
     params = param_values(graph, {})
     for name, spec in found.items():
         if spec.chooser is not None:
-            try:
+            with contextlib.suppress(ValueError):  # `settled` tells
                 found[name] = spec.chooser.choose(_given(spec.chooser, graph.nodes[name], params)) or spec
-            except ValueError:
-                continue  # `settled` tells
     return found
 
 
@@ -173,12 +172,6 @@ def left_out(graph: Graph, name: str) -> GraphError:
         "run": "it needs a node that is muted; run that one too, or ask for another node",
     }
     return refuse("left_out", why[graph.nodes[name].mode], node=name)
-
-
-def nothing_left() -> GraphError:
-    """For a run whose every result is left out."""
-    message = "nothing is left to run, because all outputs are muted or need a muted node; let one of them run"
-    return refuse("nothing_to_run", message)
 
 
 class _Sources:

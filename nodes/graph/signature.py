@@ -12,24 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..files.workspace import Workspace, content_hash
+from . import spec
 from .sketch import Denoises, Means, Reads, Refuses, Sketch, Writes
-from .spec import (
-    INJECTED,
-    SCALARS,
-    VALUE_TYPES,
-    Chooser,
-    Fingerprint,
-    InputSpec,
-    Migrate,
-    NodeSpec,
-    OutputSpec,
-    Recipe,
-    Socket,
-    Widget,
-    type_name,
-)
 
-NO_MARKS = Socket()
+NO_MARKS = spec.Socket()
 BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -42,19 +28,19 @@ def read_spec(
     is_output: bool = False,
     uses_device: bool = False,
     is_kept: bool = True,
-    fingerprint: Fingerprint | None = None,
-    migrate: Migrate | None = None,
-    recipe: Recipe | None = None,
+    fingerprint: spec.Fingerprint | None = None,
+    migrate: spec.Migrate | None = None,
+    recipe: spec.Recipe | None = None,
     sketch: Sketch | None = None,
     denoises: Denoises | None = None,
     refuses: Refuses | None = None,
     means: Means | None = None,
     writes: Writes | None = None,
     reads: Reads | None = None,
-    chooser: Chooser | None = None,
+    chooser: spec.Chooser | None = None,
     takes_more: bool = False,
     id: str = "",
-) -> NodeSpec:
+) -> spec.NodeSpec:
     """Read a node function's signature: parameters are inputs, the return annotation is the output.
 
     A tuple is several outputs, None is none. Beside our own types and scalars there are lists of them, `Path` for an
@@ -64,10 +50,10 @@ def read_spec(
     """
     hints = typing.get_type_hints(call, include_extras=True)
     parameters = _parameters(call, hints, takes_more=takes_more)
-    injected = tuple(name for name, kind in INJECTED.items() if name in parameters and hints[name] == kind)
+    injected = tuple(name for name, kind in spec.INJECTED.items() if name in parameters and hints[name] == kind)
     read = {name: _read(hints[name]) for name in parameters if name not in injected}
     paths = tuple(name for name, (kind, _, _) in read.items() if kind is Path)
-    return NodeSpec(
+    return spec.NodeSpec(
         id=id,
         version=version,
         title=title,
@@ -105,12 +91,12 @@ def _parameters(
     if nameless := [name for name, each in found.items() if each.kind not in BY_NAME]:
         raise TypeError(f"{call.__name__}: {', '.join(nameless)} cannot be given by name, as the inputs of nodes are")
     for name in ("progress", "workspace"):
-        if name in found and hints[name] is not (kind := INJECTED[name]):
+        if name in found and hints[name] is not (kind := spec.INJECTED[name]):
             raise TypeError(f"{call.__name__}: parameter {name} is injected and must be a {kind.__name__}")
     return found
 
 
-def _input(parameter: inspect.Parameter, kind: Any, socket: Socket, optional: bool) -> InputSpec:
+def _input(parameter: inspect.Parameter, kind: Any, socket: spec.Socket, optional: bool) -> spec.InputSpec:
     choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else ()
     required = parameter.default is inspect.Parameter.empty
     default = None if required else parameter.default
@@ -118,8 +104,8 @@ def _input(parameter: inspect.Parameter, kind: Any, socket: Socket, optional: bo
         default = str(default)
     if optional and (required or default is not None):
         raise TypeError(f"input {parameter.name}: an optional value must default to None")
-    if socket.widget not in typing.get_args(Widget):
-        known = ", ".join(filter(None, typing.get_args(Widget)))
+    if socket.widget not in typing.get_args(spec.Widget):
+        known = ", ".join(filter(None, typing.get_args(spec.Widget)))
         raise TypeError(f"input {parameter.name}: there is no widget {socket.widget!r}; use one of {known}, or none")
     told = [each for each in (socket.min, socket.max, socket.step, default) if each is not None]
     scalars = [part for each in told for part in (each if isinstance(each, list | tuple) else (each,))]
@@ -129,26 +115,26 @@ def _input(parameter: inspect.Parameter, kind: Any, socket: Socket, optional: bo
             "texts, truth values and lists of these, and None for what is made when the node runs"
         )
     given: dict[str, Any] = {**vars(socket), "name": parameter.name, "default": default, "choices": choices}
-    return InputSpec(type=_type(kind), required=required, **given)
+    return spec.InputSpec(type=_type(kind), required=required, **given)
 
 
-def _outputs(call: Callable[..., Any], hint: Any) -> tuple[OutputSpec, ...]:
+def _outputs(call: Callable[..., Any], hint: Any) -> tuple[spec.OutputSpec, ...]:
     if hint is types.NoneType:
         return ()
     members = typing.get_args(hint) if typing.get_origin(hint) is tuple and typing.get_args(hint)[-1:] != (...,) else ()
-    outputs: list[OutputSpec] = []
+    outputs: list[spec.OutputSpec] = []
     for kind, socket, optional in map(_read, members or (hint,)):
         if optional or kind is Path:
             raise TypeError(f"{call.__name__}: an output cannot be optional, and files that it wrote are a Saved")
         type = _type(kind)
         name = socket.name or type.rpartition("_")[2].removeprefix("list[").removesuffix("]").lower()
-        outputs.append(OutputSpec(name=name, type=type, help=socket.help))
+        outputs.append(spec.OutputSpec(name=name, type=type, help=socket.help))
     if len(names := {output.name for output in outputs}) < len(outputs):
         raise TypeError(f"{call.__name__}: outputs are called {', '.join(sorted(names))}; name each with Socket(name=)")
     return tuple(outputs)
 
 
-def _with_files(own: Fingerprint | None, paths: Sequence[str]) -> Fingerprint:
+def _with_files(own: spec.Fingerprint | None, paths: Sequence[str]) -> spec.Fingerprint:
     """What a node that reads files by their paths reads: their content, and what its own fingerprint names."""
 
     def fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
@@ -159,10 +145,10 @@ def _with_files(own: Fingerprint | None, paths: Sequence[str]) -> Fingerprint:
     return fingerprint
 
 
-def _read(hint: Any) -> tuple[Any, Socket, bool]:
+def _read(hint: Any) -> tuple[Any, spec.Socket, bool]:
     """An annotation without its marks and without `| None`, the marks, and whether None is part of it."""
     bare, *marks = typing.get_args(hint) if typing.get_origin(hint) is typing.Annotated else (hint,)
-    socket = next((mark for mark in marks if isinstance(mark, Socket)), NO_MARKS)
+    socket = next((mark for mark in marks if isinstance(mark, spec.Socket)), NO_MARKS)
     if text := next((mark for mark in marks if isinstance(mark, str)), ""):
         socket = dataclasses.replace(socket, help=text)
     if typing.get_origin(bare) in (types.UnionType, typing.Union):
@@ -184,13 +170,13 @@ def _type(kind: Any) -> str:
                 "that a run may read"
             )
         return f"list[{_type(parts[0])}]"
-    if kind is Path or kind in SCALARS:
-        return SCALARS[str if kind is Path else kind]
+    if kind is Path or kind in spec.SCALARS:
+        return spec.SCALARS[str if kind is Path else kind]
     if not isinstance(kind, type) or not dataclasses.is_dataclass(kind):
-        known = ", ".join([*SCALARS.values(), *VALUE_TYPES])
+        known = ", ".join([*spec.SCALARS.values(), *spec.VALUE_TYPES])
         raise TypeError(
             f"{kind!r} is no socket type; use one of {known}, a list of them, a Literal of texts, a Path or a dataclass"
         )
-    if VALUE_TYPES.setdefault(name := type_name(kind), kind) is not kind:
+    if spec.VALUE_TYPES.setdefault(name := spec.type_name(kind), kind) is not kind:
         raise TypeError(f"there are two types called {name}; rename one")
     return name

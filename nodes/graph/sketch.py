@@ -24,28 +24,22 @@ class Given(Protocol):
     @property
     def accelerators(self) -> Sequence[str]:
         """This machine's, without the CPU; none where nobody has looked."""
-        ...
 
     @property
     def is_machine_known(self) -> bool:
         """Whether somebody has looked for them."""
-        ...
 
     def value(self, socket: str) -> Any:
         """What stands at a socket, or what the node before it would make. Raises `Unknown` where nobody knows."""
-        ...
 
     def has(self, socket: str) -> bool:
         """Whether something is linked to a socket, or set there, known or not."""
-        ...
 
     def number(self, socket: str) -> float:
         """A number of which zero means the model's own; zero too where nobody knows it."""
-        ...
 
     def tell(self, problem: str) -> None:
         """Say that something asked for cannot be; the sketch then goes on with what can."""
-        ...
 
 
 class Unknown(BadInput):
@@ -57,8 +51,7 @@ class Unknown(BadInput):
 class Asked:
     """A request as far as it is known before the run, for the rules of `pipelines/settling.py`: its fields are the
     node's sockets. What nobody knows raises `ValueError`; of a value that may be left out and comes by a wire it is
-    known that it is there.
-    """
+    known that it is there."""
 
     def __init__(self, kind: type[Request], given: Given) -> None:
         self._given, self._fields = given, {each.name: each for each in fields(kind)}
@@ -113,8 +106,7 @@ class Seen:
 @dataclass(frozen=True, kw_only=True)
 class Made:
     """What stands for an `Image`, a `Video` or an `Audio`: how many there are in the batch, and how large each is in
-    pixels and how long; 0 where nobody knows.
-    """
+    pixels and how long; 0 where nobody knows."""
 
     count: int
     width: int = 0

@@ -16,7 +16,6 @@ from .sketch import Denoises, Means, Reads, Refuses, Sketch, Writes
 
 Widget = Literal["", "seed", "strength", "multiline", "json", "model", "lora", "picture", "mask", "audio"]
 
-
 MAX_SEED = NUM_SEEDS - 1
 
 

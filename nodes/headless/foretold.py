@@ -71,8 +71,7 @@ def foretold(
     is_there: Callable[[Point], bool] = lambda point: False,
 ) -> list[Foretold]:
     """What is known of each, which would write into a folder of its own; those that differ only in their seeds are
-    looked at once. `is_there` tells of which nothing will be written; it is asked where the disk is short.
-    """
+    looked at once. `is_there` tells of which nothing will be written; it is asked where the disk is short."""
     machine = devices_now()
     known: dict[str, Foretold] = {}
     found: list[Foretold] = []

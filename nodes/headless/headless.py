@@ -252,9 +252,8 @@ class Tally:
         if report.state != "failed":
             self._num_alike = 0
             return
-        self.failures.append(
-            Report(folder=report.folder, overrides=report.overrides, problem=report.error, problem_code=report.code)
-        )
+        told = {"problem": report.error, "problem_code": report.code}
+        self.failures.append(Report(folder=report.folder, overrides=report.overrides, **told))
         if self._stops_on_error:
             self.why_ended = "it was asked to stop at the first error"
         if self._stops_on_error or report.is_foretold:  # which says nothing of the runs that are begun

@@ -1,5 +1,6 @@
 """What is asked of a headless run: a workflow with values, the points of a sweep, and what is known of them before."""
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -104,6 +105,11 @@ def points_of(job: Headless) -> list[Point]:
 MAX_RUNS = 10_000
 _RANGE = re.compile(r"(-?\d{1,20})\.\.(-?\d{1,20})")
 _BOOLS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+# What makes a value of a text, by the type of the socket; all others take texts.
+_READERS: Mapping[str, Callable[[str], Any]] = {
+    **{"int": int, "float": float, "bool": lambda text: _BOOLS.get(text.strip().lower(), text)},
+    **dict.fromkeys(LISTS, json.loads),
+}
 
 
 def parse_set(
@@ -193,9 +199,8 @@ def _socket(graph: Graph, specs: Specs, name: str) -> InputSpec | None:
             raise ValueError(worded("{} is no param of this workflow; {}; or write node.socket", short(name), hint))
         return param_socket(name, param)
     if (node := graph.nodes.get(node_name)) is None:
-        raise ValueError(
-            f"there is no node {short(node_name)} in this workflow; {Names().offer(node_name, graph.nodes)}"
-        )
+        hint = Names().offer(node_name, graph.nodes)
+        raise ValueError(f"there is no node {short(node_name)} in this workflow; {hint}")
     if (spec := with_subs(graph, specs).get(node.type)) is None:
         raise ValueError(f"node type {node.type!r} is not installed; {Names().offer(node.type, specs)}")
     if spec.input(socket_name) is None and spec.chooser is not None:
@@ -262,17 +267,8 @@ def _values(socket: InputSpec, name: str, text: str) -> list[Any]:
 def _typed(socket: InputSpec, name: str, text: str) -> Any:
     """The value that a text means at a socket."""
     value: Any = text
-    try:
-        if socket.type == "int":
-            value = int(text)
-        elif socket.type == "float":
-            value = float(text)
-        elif socket.type == "bool":
-            value = _BOOLS.get(text.strip().lower(), text)
-        elif socket.type in LISTS:
-            value = json.loads(text)
-    except (ValueError, RecursionError):
-        pass  # `fault` says what would be right
+    with contextlib.suppress(ValueError, RecursionError):  # `fault` says what would be right
+        value = _READERS.get(socket.type, str)(text)
     return _checked(socket, name, value)
 
 

@@ -99,11 +99,10 @@ def _is_there(path: Path, file: IO[bytes]) -> bool:
 
 
 def _holder(file: IO[bytes]) -> str:
-    try:
+    text = ""
+    with contextlib.suppress(OSError):
         file.seek(0)
         text = file.read(HOLDER_BYTES).decode(errors="replace")
-    except OSError:
-        text = ""
     return "".join(c for c in text if c.isprintable()) or "another process"
 
 

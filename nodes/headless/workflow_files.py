@@ -25,6 +25,7 @@ VIDEOS = (".mp4", ".mov", ".webm", ".mkv")
 SOUNDS = (".flac", ".wav", ".mp3", ".ogg", ".opus", ".m4a")
 SHIPPED = Path(__file__).parents[2] / "workflows"
 EXAMPLES = SHIPPED / "bobbin"  # with the pictures, the clip and the sound that shipped workflows load
+# Small workflows that show the nodes which none of the others shows, or shows with the built-in model.
 NODE_EXAMPLES = EXAMPLES / "nodes"
 HALF = re.compile('"(bf16|fp16)"')  # as JSON names a model's number format
 
@@ -36,9 +37,8 @@ def read_workflow(path: Path) -> Graph:
         shipped = next((file for file in shipped_files() if file.name == path.name), None)
         if shipped and shipped.is_relative_to(Path.cwd()):
             shipped = shipped.relative_to(Path.cwd())  # as one types it here
-        raise ValueError(
-            f"{path} does not exist; {worded('did you mean {}?', shipped) if shipped else 'check the path'}"
-        )
+        hint = worded("did you mean {}?", shipped) if shipped else "check the path"
+        raise ValueError(f"{path} does not exist; {hint}")
     readers = dict.fromkeys(PICTURES, read_metadata) | dict.fromkeys(VIDEOS, read_video_metadata)
     readers |= dict.fromkeys(SOUNDS, read_audio_metadata)
     if ending not in readers:
@@ -84,17 +84,13 @@ def drawn_by_diffusers(graph: Graph) -> Graph:
 def read_text(path: Path, *, name: str) -> Graph:
     """The workflow in a file of text, ours or ComfyUI's, which has no name of its own. Raises `GraphError`."""
     data = parse_json(read_bytes(path))
-    return from_comfy(data, SPECS, name) if isinstance(data, dict) and is_comfy(data) else graph_from_plain(data)
+    may_be_foreign = isinstance(data, dict) and "format" not in data
+    return from_comfy(data, SPECS, name) if may_be_foreign and is_comfy(data) else graph_from_plain(data)
 
 
 def shipped_files() -> list[Path]:
     """Every workflow to start from that comes with the package; a folder for each model."""
     return sorted(SHIPPED.glob("*/*.json"), key=lambda path: path.stem)
-
-
-def node_examples() -> list[Path]:
-    """The small workflows that show the nodes which none of the others shows, or shows with the built-in model."""
-    return sorted(NODE_EXAMPLES.glob("*.json"))
 
 
 def models_dirs(folders: Iterable[Path]) -> tuple[Path, ...]:
@@ -114,8 +110,7 @@ def workspace_of(file: Path, settings: Sequence[str] = (), allowed: Sequence[Pat
 
 def roots_of(file: Path, values: Iterable[Any], allowed: Iterable[Path]) -> tuple[Path, ...]:
     """The folders that a run from the command line may read: here, the workflow's own, those that
-    the user allowed, and those of files that the user named. Built-in and pulled models need none.
-    """
+    the user allowed, and those of files that the user named. Built-in and pulled models need none."""
     texts = [part for v in values if isinstance(v, str) and len(v) < 2048 for part in split_source(v)]
     named = [Path(text) for text in texts if text and "\0" not in text]
     beside = [EXAMPLES] if file.resolve().parent == NODE_EXAMPLES else []

@@ -55,8 +55,7 @@ def from_comfy(prompt: Any, specs: Specs, name: str = "imported") -> Graph:
 
 def version_of(spec: NodeSpec, inputs: Mapping[str, Any]) -> int:
     """With which version of a node ComfyUI saved it, which does not say so: today's where all inputs are its own, else
-    the first. Its editor's files have values without names, which come at whatever socket has their place now.
-    """
+    the first. Its editor's files have values without names, which come at whatever socket has their place now."""
     if spec.migrate is None or spec.chooser is not None:
         return spec.version
     sockets = {name: spec.input(name) for name in inputs}
@@ -66,10 +65,8 @@ def version_of(spec: NodeSpec, inputs: Mapping[str, Any]) -> int:
 
 def is_comfy(data: Mapping[str, Any]) -> bool:
     """Whether plain data is ComfyUI's API format, or its editor's, which `from_comfy` explains."""
-    return "format" not in data and (
-        isinstance(data.get("nodes"), list)
-        or any(isinstance(entry, dict) and "class_type" in entry for entry in data.values())
-    )
+    has_classes = any(isinstance(entry, dict) and "class_type" in entry for entry in data.values())
+    return has_classes or isinstance(data.get("nodes"), list)
 
 
 def read_chunk(text: str) -> Any:

@@ -224,8 +224,7 @@ def _validator(spec: NodeSpec) -> Callable[..., str | bool]:
 
 class Once(str):
     """A refusal that ComfyUI tells once. A check is given the inputs that it names, and ComfyUI repeats its answer for
-    each of these; but it passes over its own `ExecutionBlocker`, which this answer is to it once it was told.
-    """
+    each of these; but it passes over its own `ExecutionBlocker`, which this answer is to it once it was told."""
 
     __slots__ = ("is_told",)
 

@@ -4,6 +4,7 @@ It is read and shown, and nothing of it is ever run. Whatever such a text says i
 left out.
 """
 
+import contextlib
 import json
 import math
 import re
@@ -49,15 +50,13 @@ class Foreign:
 
 def read_foreign(path: Path) -> Foreign | None:
     """What a PNG, JPEG or WebP of another program says; None where it says nothing. Raises `ValueError` for what is no
-    picture.
-    """
+    picture."""
     texts = {key: text for key, text in _texts(path).items() if len(text) <= MAX_CHUNK}
     for read in READERS:
-        try:
+        # no text of this program after all, or damaged
+        with contextlib.suppress(GraphError, JsonFault, ValueError, RecursionError):
             if found := read(texts):
                 return found
-        except (GraphError, JsonFault, ValueError, RecursionError):  # no text of this program after all, or damaged
-            continue
     return None
 
 
@@ -100,12 +99,8 @@ def _foreign(tool: str, told: Mapping[str, Any], loras: object, more: Mapping[st
 SETTING = re.compile(r'\s*([A-Za-z][\w /-]{0,60}):\s*("(?:\\.|[^"\\])*"|[^,]*)(?:,|$)')
 NEGATIVE = "Negative prompt:"
 A1111 = {
-    "seed": "Seed",
-    "steps": "Steps",
-    "sampler": "Sampler",
-    "scheduler": "Schedule type",
-    "model": "Model",
-    "strength": "Denoising strength",
+    **{name: name.capitalize() for name in ("seed", "steps", "sampler", "model")},
+    **{"scheduler": "Schedule type", "strength": "Denoising strength"},
 }
 
 
@@ -188,15 +183,12 @@ WIDGETS = {
 
 Nodes = Mapping[str, Mapping[str, Any]]  # inputs by node; a wire is [node, output]
 COMFY = {
+    **{name: (name,) for name in ("steps", "scheduler", "width", "height")},
     "seed": ("seed", "noise_seed"),
-    "steps": ("steps",),
     "guidance": ("guidance", "cfg", "cfg_scale"),
     "sampler": ("sampler_name",),
-    "scheduler": ("scheduler",),
     "model": ("ckpt_name", "unet_name", "model_name", "gguf_name"),
     "strength": ("denoise",),
-    "width": ("width",),
-    "height": ("height",),
 }
 
 
@@ -231,9 +223,8 @@ def _graph(texts: Mapping[str, str]) -> tuple[Nodes, dict[str, str]]:
         return {}, {}
     ends = {link[0]: [str(link[1]), link[2]] for link in links or () if isinstance(link, list) and len(link) > 4}
     entries = {str(node["id"]): node for node in nodes[:MAX_NODES] if isinstance(node, dict) and "id" in node}
-    return {key: _inputs_of(node, ends) for key, node in entries.items()}, {
-        key: str(node.get("type", "")) for key, node in entries.items()
-    }
+    kinds = {key: str(node.get("type", "")) for key, node in entries.items()}
+    return {key: _inputs_of(node, ends) for key, node in entries.items()}, kinds
 
 
 def _inputs_of(node: Mapping[str, Any], ends: Mapping[Any, list[Any]]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ result, and is not carried; what older results carry of it is passed over.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import logging
@@ -34,8 +35,7 @@ logger = logging.getLogger("latentloom")
 
 def carried(meta: Mapping[str, Any], name: str, model: Model, run: Place) -> Model:
     """The model as the workflow's result was made, where that rounds differently, and nobody names another plan. It may
-    be a stranger's. Raises `ValueError` where it cannot be had here.
-    """
+    be a stranger's. Raises `ValueError` where it cannot be had here."""
     plans = meta.get(PLANS_KEY)
     text = plans.get(name) if isinstance(plans, dict) else None
     if not (isinstance(text, str) and model.place.devices) or names_plan(model.place) or run.plan in (AUTO, COMPILING):
@@ -99,11 +99,10 @@ def plans_of(
 ) -> dict[str, str]:
     """Of these nodes those that denoise by a plan that rounds differently, and that the run asks for, or the result
     that the workflow is from: the plan. GPUs that nobody measured are measured, where a plan is to be chosen for them;
-    the node's progress hears of it.
-    """
+    the node's progress hears of it."""
     found: dict[str, str] = {}
     for name in names:
-        try:
+        with contextlib.suppress(ValueError):  # which the run tells
             asked, _ = walk.denoise(name)
             place = asked.model.place
             if not place.devices or asked.pipeline:
@@ -116,8 +115,6 @@ def plans_of(
             rounds = (plan is not None and plan.ring > 1) or compiles(asked.model, has_step_cache=asked.has_step_cache)
             if rounds and place.plan in (walk.workspace.place.plan, walk.carried.get(name)):
                 found[name] = place.plan
-        except ValueError:  # which the run tells
-            continue
     return found
 
 
@@ -129,14 +126,12 @@ def rows_of(walk: Walk, names: Iterable[str]) -> dict[str, int]:
         model, latents = (sockets.get(kind.__name__) for kind in (Model, Latents))
         if not (model and latents and any(each.type in DECODED for each in walk.specs[name].outputs)):
             continue
-        try:
+        with contextlib.suppress(ValueError):  # not known before the run
             decoder: Model = walk.value(name, model)[0]
             if decoder.place.group_size > 1:
                 from ...pipelines.placement import row_decoders_of
 
                 found[name] = row_decoders_of(decoder, walk.value(name, latents)[0])
-        except ValueError:  # not known before the run
-            continue
     return {name: rows for name, rows in found.items() if rows > 1}
 
 

@@ -47,16 +47,17 @@ def needs_of(
     model: Model, wanted: Wanted, plan: ParallelPlan, machine: Sequence[DeviceNow], devices: Sequence[str] = ()
 ) -> tuple[Need, ...]:
     """Of each rank of a denoise, on the model's own devices or on others, where as many decode together and as many
-    blocks stream as a run would have.
-    """
+    blocks stream as a run would have."""
     work = work_for(model, wanted)
     memories = {} if model.place.cluster else memories_of(machine)
     room = room_of(devices or devices_of(model, plan), memories)
+    num_devices = len(devices) or model.place.group_size
     if work.decoders(plan) == 1:
-        return work.needs(plan, decoders=1, room=room)
+        return work.needs(plan, num_devices=num_devices, decoders=1, room=room)
     if not model.place.devices:
         model = dataclasses.replace(model, place=Place(devices=(model.device,) * plan.num_ranks))
-    return work.needs(plan, decoders=decoders_for(model, wanted, plan, now=machine), room=room)
+    decoders = decoders_for(model, wanted, plan, now=machine)
+    return work.needs(plan, num_devices=num_devices, decoders=decoders, room=room)
 
 
 def usual(model: Model) -> Wanted:
@@ -66,8 +67,7 @@ def usual(model: Model) -> Wanted:
 
 def memories_of(machine: Sequence[DeviceNow], *, in_use: bool = False) -> dict[str, int]:
     """Bytes by the names that models use, where `cuda` is the first GPU, as far as they may be taken; or what is
-    `in_use` of accelerators.
-    """
+    `in_use` of accelerators."""
     shown, limit = [device for device in machine if not in_use or device.name != "cpu"], memory_limit()
     memories = {device.name: device.used_bytes if in_use else device.total_bytes for device in shown}
     if limit and not in_use:
@@ -76,9 +76,12 @@ def memories_of(machine: Sequence[DeviceNow], *, in_use: bool = False) -> dict[s
 
 
 def devices_of(model: Model, plan: ParallelPlan) -> tuple[str, ...]:
-    """The device of each rank of one job; a plan may span machines of a cluster."""
+    """The device of each rank of one job, and where text is encoded if the plan leaves that free; a plan may span
+    machines of a cluster.
+    """
     here = model.place.devices[: model.place.group_size] or (model.device,)
-    return tuple(here[rank % len(here)] for rank in range(plan.num_ranks))
+    free = here[-1:] if model.family and plan.num_ranks < len(here) else ()
+    return *(here[rank % len(here)] for rank in range(plan.num_ranks)), *free
 
 
 def choices(model: Model, wanted: Wanted, machine: Sequence[DeviceNow]) -> list[Choice]:
@@ -87,7 +90,8 @@ def choices(model: Model, wanted: Wanted, machine: Sequence[DeviceNow]) -> list[
     lists = [place.devices[: place.group_size]] if place.devices else _device_lists(model, machine)
     memories, found = {} if place.cluster else memories_of(machine), []
     for devices in lists:
-        for plan in plans_for(model, len(devices), is_guided=wanted.is_guided):
+        plans = plans_for(model, len(devices), is_guided=wanted.is_guided)
+        for plan in (plan for plan in plans if plan.layers <= work_for(model, wanted).most_sections):
             needs, problem = needs_of(model, wanted, plan, machine, devices), why_not(plan, model)
             choice = Choice(
                 plan=str(plan),
@@ -103,8 +107,7 @@ def choices(model: Model, wanted: Wanted, machine: Sequence[DeviceNow]) -> list[
 
 def for_all(each: Sequence[Sequence[Choice]]) -> list[Choice]:
     """The choices of several denoises together: the plans that all of them list, with the largest need and the first
-    problem.
-    """
+    problem."""
     alike: dict[tuple[str, str], list[Choice]] = {}
     for choice in (choice for found in each for choice in found):
         alike.setdefault((choice.plan, choice.devices), []).append(choice)
@@ -143,8 +146,7 @@ def sharing_of(
     points: Sequence[Callable[[], Ready]], *, workspace: Workspace, is_warm: bool = False
 ) -> tuple[Place, str] | None:
     """The workspace's place in the groups that share out these points of a sweep, and why; None where one group is all
-    that can be, or nobody can tell.
-    """
+    that can be, or nobody can tell."""
     place, every = workspace.place, -(-len(points) // MOST_LOOKED_AT)
     if min(len(place.devices), len(points)) < 2 or names_plan(place):
         return None

@@ -80,18 +80,12 @@ def sizes(walk: Walk) -> dict[str, Sizes]:
     for name in asked[:MAX_NODES]:
         model_socket = walk.specs[name].input("model")
         assert model_socket is not None, "it has one"
-        try:
+        has_shape = any(each.type == "Image" and walk.has(name, each.name) for each in walk.specs[name].inputs)
+        with contextlib.suppress(ValueError):
             model = walk.value(name, model_socket)[0]
-            card = card_of(model)
-            found[name] = Sizes(
-                width=card.width,
-                height=card.height,
-                multiple=size_multiple(model),
-                most_side=card.most_side,
-                has_shape=any(each.type == "Image" and walk.has(name, each.name) for each in walk.specs[name].inputs),
-            )
-        except ValueError:
-            continue
+            card, multiple = card_of(model), size_multiple(model)
+            own = {each: getattr(card, each) for each in ("width", "height", "most_side")}
+            found[name] = Sizes(**own, multiple=multiple, has_shape=has_shape)
     return found
 
 
@@ -155,16 +149,11 @@ MOST_TEXTS = 64  # how many texts are counted; each may take a second of a proce
 
 
 def text_tokens(
-    ready: Ready,
-    *,
-    workspace: Workspace,
-    counter: Counter,
-    go_on: Callable[[], None] = SILENT.check,
+    ready: Ready, *, workspace: Workspace, counter: Counter, go_on: Callable[[], None] = SILENT.check
 ) -> dict[str, dict[str, tuple[TokenCount, ...]]]:
     """Of each node that has a text read, by socket: what each text encoder makes of it, the one with the least room
     first, none where that is not known. An empty text is left out. `go_on` raises `Cancelled` where nobody wants to
-    know any more.
-    """
+    know any more."""
     walk = Walk(ready, workspace=workspace, go_on=go_on)
     found: dict[str, dict[str, tuple[TokenCount, ...]]] = {}
     for name, reading in readings_of(walk).items():

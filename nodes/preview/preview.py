@@ -79,14 +79,7 @@ def planned(walk: Walk, machine: Sequence[DeviceNow]) -> tuple[list[NodePlan], l
 
 
 def _node(
-    walk: Walk,
-    name: str,
-    *,
-    asked: Denoising,
-    plan: ParallelPlan,
-    why: str,
-    problem: str,
-    machine: Sequence[DeviceNow],
+    walk: Walk, name: str, *, asked: Denoising, plan: ParallelPlan, why: str, problem: str, machine: Sequence[DeviceNow]
 ) -> tuple[NodePlan, list[Choice]]:
     model = asked.model
     length = asked.num_tokens or card_of(model).text_length

@@ -41,8 +41,7 @@ def lack_of(
 ) -> tuple[str, Mends] | None:
     """What is missing in a sentence, and the values that mend it, each a set of them by node.socket; None where it
     fits, or nobody knows: of a cluster's machines. What other programs hold of an accelerator counts
-    where none of it can be ours.
-    """
+    where none of it can be ours."""
     if model.place.cluster:
         return None
     asked = asked_of(needs_of(model, wanted, plan, machine), devices_of(model, plan))
@@ -122,11 +121,9 @@ def quantizations_of(model: Model) -> list[Quantization]:
     """Those of weights that this machine can do with the model."""
     found: list[Quantization] = []
     for each in QUANTIZATIONS:
-        try:
+        with contextlib.suppress(ValueError):
             check_quantization(each, device=model.device, dtype=model.dtype)
-        except ValueError:
-            continue
-        found.append(each)
+            found.append(each)
     return found
 
 

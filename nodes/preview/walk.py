@@ -103,8 +103,7 @@ class Walk:
 
     def tells(self, name: str, question: Question) -> Any:
         """What a node says of itself by one of its sketches, which it has; a stranger's may say anything. Raises
-        `ValueError`.
-        """
+        `ValueError`."""
         spec = self.specs[name]
         return self._answer(getattr(spec, question), _Given(self, name, spec), name)
 
@@ -126,8 +125,7 @@ class Walk:
 
     def setter(self, name: str, sockets: Collection[str], *, kind: str) -> str:
         """The nearest node, from this one back along links of a type, all of whose sockets of these names are values;
-        "" where there is none.
-        """
+        "" where there is none."""
         way = [name]
         for each in way:
             spec = self.specs.get(each)

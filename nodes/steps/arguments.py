@@ -178,8 +178,7 @@ def file_refusals(given: Given, check: Callable[..., None], *more: Any) -> dict[
 
 def name_refusals(given: Given, made: str, ending: str) -> dict[str, str | Refusal]:
     """Of a node that writes what stands at its socket `made` under its `name`. Where nobody knows how many files that
-    makes, they are not compared with those of other nodes.
-    """
+    makes, they are not compared with those of other nodes."""
     name, workspace = given.value("name"), given.workspace
     try:
         count = given.value(made).count

@@ -202,6 +202,8 @@ def frames_sketch(given: Given) -> Made:
     return dataclasses.replace(video, count=video.count * video.frames, frames=1)
 
 
+decoding = partial(read_spec, category="decode", uses_device=True, sketch=decoded_sketch)
+
 NODES = {
     "LoomEncodeText": read_spec(
         encode_text,
@@ -228,29 +230,10 @@ NODES = {
         refuses=lambda given: {**settling.refusals(Asked(requests.EncodeImage, given)), **canvas_refusals(given)},
         means=partial(canvas_means, has_shape=True),
     ),
-    "LoomDecode": read_spec(
-        decode,
-        title="Decode",
-        category="decode",
-        uses_device=True,
-        sketch=decoded_sketch,
-        refuses=partial(decoded_refusals, output="image"),
-    ),
-    "LoomDecodeVideo": read_spec(
-        decode_video,
-        title="Decode Video",
-        category="decode",
-        uses_device=True,
-        sketch=decoded_sketch,
-        refuses=partial(decoded_refusals, output="video"),
-    ),
-    "LoomDecodeAudio": read_spec(
-        decode_audio,
-        title="Decode Audio",
-        category="decode",
-        uses_device=True,
-        sketch=decoded_sketch,
-        refuses=lambda given: settling.refusals(Asked(requests.DecodeAudio, given)),
+    "LoomDecode": decoding(decode, title="Decode", refuses=partial(decoded_refusals, output="image")),
+    "LoomDecodeVideo": decoding(decode_video, title="Decode Video", refuses=partial(decoded_refusals, output="video")),
+    "LoomDecodeAudio": decoding(
+        decode_audio, title="Decode Audio", refuses=lambda given: settling.refusals(Asked(requests.DecodeAudio, given))
     ),
     "LoomVideoFrames": read_spec(video_frames, title="Video Frames", category="picture", sketch=frames_sketch),
 }

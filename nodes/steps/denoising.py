@@ -7,19 +7,10 @@ from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
 from ...parallel.wording import worded
-from ...pipelines import requests, settling
+from ...pipelines import requests, settling, shape
 from ...pipelines.models import describe
 from ...pipelines.models.describe import card_of
 from ...pipelines.models.facts import scheduler_of, shift_of
-from ...pipelines.shape import (
-    check_fps,
-    check_frames,
-    check_size,
-    empty_canvas,
-    nearest_frames,
-    nearest_size,
-    why_too_large,
-)
 from ...pipelines.values import Conditioning, Image, Latents, Mask, Model, Sampling, Scheduler, StepCache
 from ..files.resize import Method, cover, interpolate, size_like, why_half
 from ..graph.signature import read_spec
@@ -182,7 +173,7 @@ def empty_latents(
     """An empty canvas of a size that the model can paint."""
     if like is not None:
         width, height = size_like(model, like, width=width, height=height)
-    return empty_canvas(model, width=width, height=height, frames=frames, fps=fps, batch=batch)
+    return shape.empty_canvas(model, width=width, height=height, frames=frames, fps=fps, batch=batch)
 
 
 @checked
@@ -197,7 +188,7 @@ def upscale_latents(
     if latents.tensor is None:
         raise ValueError(NOTHING)
     width, height = round(latents.width * scale), round(latents.height * scale)
-    check_size(model, width, height)
+    shape.check_size(model, width, height)
     small = latents.tensor  # B C H W or B C F H W
     rows, columns = (round(side * scale) for side in small.shape[-2:])
     flat = small.movedim(2, 1).flatten(0, 1) if small.ndim == 5 else small  # B*F C H W
@@ -217,18 +208,18 @@ def canvas_refusals(given: Given, *, own: tuple[int, int] = (0, 0)) -> dict[str,
     width, height, frames = (int(given.number(name)) for name in ("width", "height", "frames"))
     width, height = width or own[0], height or own[1]
     model, fps, zero = given.value("model"), given.number("fps"), {"width": 0, "height": 0}
-    near = dict(zip(zero, nearest_size(model, width, height), strict=True))
-    lengths = [{"frames": each} for each in nearest_frames(model, frames)]
+    near = dict(zip(zero, shape.nearest_size(model, width, height), strict=True))
+    lengths = [{"frames": each} for each in shape.nearest_frames(model, frames)]
     refusals: dict[str, str | Refusal] = {}
     if width and height:
-        refusals["width"] = refused_by("not_taken", lambda: check_size(model, width, height), near)
+        refusals["width"] = refused_by("not_taken", lambda: shape.check_size(model, width, height), near)
     elif why := why_half(width, height):
         refusals["width"] = Refusal(code="not_taken", why=why, mends=(zero,))
     if frames:
-        refusals["frames"] = refused_by("not_taken", lambda: check_frames(model, frames), *lengths)
+        refusals["frames"] = refused_by("not_taken", lambda: shape.check_frames(model, frames), *lengths)
     if fps:
-        refusals["fps"] = refused_by("not_taken", lambda: check_fps(model, fps), {"fps": 0})
-    if not refusals.get("width") and (why := why_too_large(model, width, height)):
+        refusals["fps"] = refused_by("not_taken", lambda: shape.check_fps(model, fps), {"fps": 0})
+    if not refusals.get("width") and (why := shape.why_too_large(model, width, height)):
         refusals["width"] = Refusal(code="too_large", why=why, kind="estimate", mends=(zero,))
     return refusals
 
@@ -238,10 +229,10 @@ def canvas_sketch(given: Given, *, batch: int) -> Latents:
     model, width, height, frames = given.value("model"), *(int(given.number(n)) for n in ("width", "height", "frames"))
     fps = given.number("fps")
     try:
-        return empty_canvas(model, width=width, height=height, frames=frames, fps=fps, batch=batch)
+        return shape.empty_canvas(model, width=width, height=height, frames=frames, fps=fps, batch=batch)
     except ValueError as error:
         given.tell(str(error))
-        return empty_canvas(model, width=0, height=0, frames=0, fps=fps, batch=batch)
+        return shape.empty_canvas(model, width=0, height=0, frames=0, fps=fps, batch=batch)
 
 
 def canvas_means(given: Given, *, has_shape: bool) -> dict[str, Any]:

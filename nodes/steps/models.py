@@ -21,7 +21,7 @@ from ...pipelines.models.describe import (
 from ...pipelines.models.loras.lora_file import check_lora, why_of_another
 from ...pipelines.models.source import NotPulled, OutsideRoots
 from ...pipelines.models.tensor_file import read_tensor_file
-from ...pipelines.values import Lora, Model, compiled_in_keys
+from ...pipelines.values import COMPILED, Lora, Model
 from ..files.workspace import ALLOW, HERE, PULL, Workspace, content_hash
 from ..graph.signature import read_spec
 from ..graph.sketch import Given, Refusal, Unknown
@@ -56,11 +56,16 @@ def load_model(
         Socket(advanced=True),
         "Replay each step as one CUDA graph, from the third on; takes memory, same results",
     ] = "auto",
+    text_encoder: Annotated[
+        Literal["device", "cpu"],
+        Socket(advanced=True),
+        "cpu: the prompt is read on the CPU, slower and in other rounding; all of the device is the transformer's",
+    ] = "device",
     workspace: Workspace = HERE,
 ) -> Model:
     """A model by name, described: family, number format, device. Nothing is downloaded and no weights are read yet."""
     chosen = {"source": source, "revision": revision, "dtype": dtype, "quantization": quantization}
-    chosen |= {"engine": engine, "graphs": graphs}
+    chosen |= {"engine": engine, "graphs": graphs, "text_encoder": text_encoder}
     return _model(chosen, device, workspace, is_here=not workspace.place.cluster)
 
 
@@ -114,9 +119,10 @@ def model_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
 
 
 def model_recipe(values: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    """Version 1, whose results are still good; `graphs` changes no bit of them."""
-    kept = {name: value for name, value in values.items() if name not in ("engine", "graphs")}
-    return 1, {**kept, "compiled": compiled_in_keys(values["engine"]), "cuda_graph": False}
+    """Version 1, whose results are still good; `graphs` changes no bit of them, and texts were read on the device."""
+    left_out = ("engine", "graphs", *["text_encoder"] * (values["text_encoder"] == "device"))
+    kept = {name: value for name, value in values.items() if name not in left_out}
+    return 1, {**kept, "compiled": COMPILED.get(values["engine"], values["engine"]), "cuda_graph": False}
 
 
 def model_migration(version: int, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -143,7 +149,7 @@ def lora_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
 
 def model_sketch(given: Given) -> Model:
     """The model as Load Model would give it, of which nothing is compiled, quantized or hashed."""
-    names = ("source", "revision", "dtype", "quantization", "engine", "graphs")
+    names = ("source", "revision", "dtype", "quantization", "engine", "graphs", "text_encoder")
     chosen, device = {name: given.value(name) for name in names}, str(given.value("device"))
     if not given.workspace.place.devices:
         device = pick_device(device, accelerators=given.accelerators)

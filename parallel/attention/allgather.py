@@ -19,16 +19,11 @@ from ..layout import Layout
 from ..mesh import Mesh
 from ..traffic import Shape
 from . import rows
-from .exchange import authored, share_answers
+from .exchange import authored, check, share_answers
 from .packed import gathering
 from .strategy import Attend, Kernel, Wired
 
 AXIS = Axis.EXCHANGE
-
-
-def check(layout: Layout, mesh: Mesh) -> None:
-    """Any lengths, heads and masks will do."""
-    assert layout.num_ranks == mesh[Axis.EXCHANGE].size, f"{layout.num_ranks} ranks for plan {mesh.plan}"
 
 
 def attend(

@@ -15,6 +15,11 @@ from . import rows
 from .packed import gathering
 
 
+def check(layout: Layout, mesh: Mesh) -> None:
+    """Any lengths, heads and masks will do."""
+    assert layout.num_ranks == mesh[Axis.EXCHANGE].size, f"{layout.num_ranks} ranks for plan {mesh.plan}"
+
+
 @functools.lru_cache(maxsize=64)
 def authored(layout: Layout, rank: int) -> tuple[tuple[Range, ...], tuple[Range, ...]]:
     """Where the query rows that a rank answers are in its own sequence, and where in the joint one: all of its sharded

@@ -149,9 +149,8 @@ KERNELS = {
         Kernel("flash_attn", _flash_attn, _flash_attn_lse, package="flash_attn", is_traced=False),
         Kernel("efficient", _sdpa, _efficient_lse),
         Kernel("math", _sdpa, _math_lse),
-        Kernel(
-            "sage", _sage, _sage_lse, package="sageattention", is_traced=False, error=0.1
-        ),  # 8-bit scores: never chosen by itself
+        # 8-bit scores: never chosen by itself.
+        Kernel("sage", _sage, _sage_lse, package="sageattention", is_traced=False, error=0.1),
     )
 }
 

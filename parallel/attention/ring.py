@@ -20,7 +20,7 @@ from ..layout import Layout, Range
 from ..mesh import Mesh
 from ..traffic import Shape
 from . import rows
-from .exchange import authored, sharded_ranges, share_answers
+from .exchange import authored, check, sharded_ranges, share_answers
 from .local import additive, attend_with_lse
 from .strategy import Attend, Kernel, Wired
 
@@ -32,11 +32,6 @@ Part = tuple[Tensor, Tensor]  # the answers to some keys, B H S D, and their fp3
 LOW = -1e3  # added to a number this low the log-sum-exp of a block has too few digits left to merge by
 NOTHING = -1e30  # the log-sum-exp of no keys: it weighs nothing, and unlike -inf can be subtracted from itself
 ABSORBING = -1e9  # nothing is left of a score
-
-
-def check(layout: Layout, mesh: Mesh) -> None:
-    """Any lengths, heads and masks will do."""
-    assert layout.num_ranks == mesh[Axis.EXCHANGE].size, f"{layout.num_ranks} ranks for plan {mesh.plan}"
 
 
 def attend(

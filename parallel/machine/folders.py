@@ -4,10 +4,13 @@ What several processes write there is locked, for one at a time.
 """
 
 import contextlib
+import json
 import os
+import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 
 def user_cache() -> Path | None:
@@ -50,6 +53,32 @@ def why_open(folder: Path | None) -> str:
         is_open = False
     told = f"other accounts of this machine can look into {folder}; close it with: chmod -R go-rwx {folder}"
     return told if is_open else ""
+
+
+def text_of(path: Path) -> str:
+    """What a small file says, one of the system's say; "" where there is none, or it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8") if path.is_file() else ""  # a pipe would be waited for
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def write_object(path: Path, plain: Mapping[str, Any], *, indent: int | None = None) -> None:
+    """As JSON, as `write_bytes` does."""
+    write_bytes(path, json.dumps(plain, indent=indent).encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """For this user alone. Who reads or writes it meanwhile finds it whole. It may be lost with the power. Raises
+    `OSError`."""
+    private_folder(path.parent)
+    part = path.with_name(f".{path.stem}-{secrets.token_hex(16)}.part")
+    try:
+        with open(part, "wb", opener=private) as file:
+            file.write(data)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _home() -> Path:

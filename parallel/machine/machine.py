@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .deadline import output_of
+from .folders import text_of
 
 MAX_DEVICES = 64
 PART = re.compile(r"(cpu|cuda|mps)(?::([0-9]{1,3}))?(?:\*([0-9]{1,3}))?")
@@ -106,15 +107,8 @@ def links_of(devices: tuple[Device, ...], peers: Any, wiring: Mapping[frozenset[
 
 def driver_version(root: Path = Path("/")) -> str:
     """The GPU driver's version, of NVIDIA's or AMD's kernel module; "" without one."""
-    try:
-        text = (root / "proc/driver/nvidia/version").read_text()
-        return found[0] if (found := re.search(r"\d+\.\d+(\.\d+)?", text)) else ""
-    except OSError:
-        pass
-    try:
-        return (root / "sys/module/amdgpu/version").read_text().strip()
-    except OSError:
-        return ""
+    found = re.search(r"\d+\.\d+(\.\d+)?", text_of(root / "proc/driver/nvidia/version"))
+    return found[0] if found else text_of(root / "sys/module/amdgpu/version").strip()
 
 
 def _num_listed(root: Path) -> int:
@@ -158,21 +152,11 @@ def _check_once(text: str, devices: list[str]) -> None:
 
 
 def accelerators() -> tuple[str, ...]:
-    """Every GPU, or Apple's."""
-    return tuple(f"cuda:{index}" for index in range(num_gpus())) or (("mps",) if has_mps() else ())
-
-
-def num_gpus() -> int:
-    """The GPUs that torch sees here, NVIDIA's or AMD's; opens no context on them."""
+    """Every GPU that torch sees here, NVIDIA's or AMD's, or Apple's; opens no context on them."""
     import torch
 
-    return torch.cuda.device_count()
-
-
-def has_mps() -> bool:
-    import torch
-
-    return torch.backends.mps.is_available()
+    gpus = tuple(f"cuda:{index}" for index in range(torch.cuda.device_count()))
+    return gpus or (("mps",) if torch.backends.mps.is_available() else ())
 
 
 def _devices_of(text: str, part: str) -> list[str]:
@@ -223,11 +207,7 @@ def read_wiring(*, timeout_s: float) -> dict[frozenset[str], str]:
 
 def num_sockets(root: Path = Path("/")) -> int:
     """Parts of the memory that some cores reach faster than others do (NUMA nodes); 1 where nobody tells."""
-    try:
-        listed = (root / "sys/devices/system/node/online").read_text().strip()
-    except OSError:
-        return 1
-    ranges = re.findall(r"(\d+)(?:-(\d+))?", listed)
+    ranges = re.findall(r"(\d+)(?:-(\d+))?", text_of(root / "sys/devices/system/node/online"))
     return max(1, sum(int(last or first) - int(first) + 1 for first, last in ranges))
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ..wording import worded
 from .deadline import output_of
+from .folders import text_of
 from .machine import DeviceLink, Machine, read_machine
 
 FIND_S = 60.0
@@ -141,10 +142,7 @@ def convolves(dtype: str) -> bool:
 @functools.cache
 def _cpu_line(name: str) -> str:
     """What Linux tells of the first core; "" elsewhere."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return ""
+    lines = text_of(Path("/proc/cpuinfo")).splitlines()
     return next((line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == name), "")
 
 
@@ -226,11 +224,7 @@ EVENTS = ("memory.events", "memory.oom_control")
 
 def _groups(root: Path) -> Iterator[Path]:
     """The folders of our groups and of those around them; a container often sees only the outermost."""
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
+    for line in text_of(root / "proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         top = root / "sys/fs/cgroup" / controllers.removeprefix("name=")
@@ -240,7 +234,7 @@ def _groups(root: Path) -> Iterator[Path]:
 
 def _cpus(folder: Path) -> float | None:
     # Of version 1 there are two files instead, where -1 is no limit, and no number here.
-    words = _words(folder / "cpu.max")  # version 2: "max 100000" or "150000 100000"
+    words = text_of(folder / "cpu.max").split()  # version 2: "max 100000" or "150000 100000"
     quota, period = _number(folder / "cpu.cfs_quota_us"), _number(folder / "cpu.cfs_period_us")
     if len(words) == 2 and all(word.isdecimal() for word in words):
         quota, period = (int(word) for word in words)
@@ -249,21 +243,14 @@ def _cpus(folder: Path) -> float | None:
 
 def _entry(path: Path, name: str) -> int | None:
     """A number in a file of names and numbers."""
-    words = _words(path)
+    words = text_of(path).split()
     found = dict(zip(words[::2], words[1::2], strict=False)).get(name, "")
     return int(found) if found.isdecimal() else None
 
 
 def _number(path: Path) -> int | None:
     """A limit in a file; None where there is none."""
-    words = _words(path)
+    words = text_of(path).split()
     if len(words) != 1 or not words[0].isdecimal():
         return None
     return number if (number := int(words[0])) < UNLIMITED else None
-
-
-def _words(path: Path) -> list[str]:
-    try:
-        return path.read_text().split()
-    except OSError:
-        return []

@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import json
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 KERNEL_PACKAGES = ("flash_attn", "flash_attn_interface", "sageattention")
@@ -46,13 +47,7 @@ def _start_problem() -> str:
     """Why CUDA cannot be used, of a torch that was built with it."""
     import torch
 
-    if not torch.backends.cuda.is_built():
-        return ""
-    try:
-        torch.cuda.init()
-    except Exception as error:
-        return _words(error)
-    return ""
+    return _fault(torch.cuda.init) if torch.backends.cuda.is_built() else ""
 
 
 def _device(index: int) -> dict[str, Any]:
@@ -99,31 +94,29 @@ def _fused_kernels(device: str) -> dict[str, str]:
     if device != "cpu":
         kinds |= {"cuDNN": SDPBackend.CUDNN_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION}
     dtype = torch.float32 if device == "cpu" else torch.float16
-    tried = {}
-    for name, kind in kinds.items():
-        try:
-            q = torch.ones(1, 2, 128, 64, device=device, dtype=dtype)  # B H S D
-            with sdpa_kernel([kind]):
-                torch.nn.functional.scaled_dot_product_attention(q, q, q).sum().item()
-            tried[name] = ""
-        except Exception as error:
-            tried[name] = _words(error)
-    return tried
+
+    def attend(kind: SDPBackend) -> None:
+        q = torch.ones(1, 2, 128, 64, device=device, dtype=dtype)  # B H S D
+        with sdpa_kernel([kind]):
+            torch.nn.functional.scaled_dot_product_attention(q, q, q).sum().item()
+
+    return {name: _fault(attend, kind) for name, kind in kinds.items()}
 
 
 def _packaged_kernels() -> dict[str, str]:
     """Attention kernels of other packages that are installed, tried once each: one built for another torch does not
     import."""
-    tried = {}
-    for name in KERNEL_PACKAGES:
-        if importlib.util.find_spec(name) is None:
-            continue
-        try:
-            importlib.import_module(name)
-            tried[name] = ""
-        except Exception as error:
-            tried[name] = _words(error)
-    return tried
+    there = (name for name in KERNEL_PACKAGES if importlib.util.find_spec(name) is not None)
+    return {name: _fault(importlib.import_module, name) for name in there}
+
+
+def _fault(action: Callable[..., object], *given: Any) -> str:
+    """What it fails with; "" where it does not."""
+    try:
+        action(*given)
+    except Exception as error:
+        return _words(error)
+    return ""
 
 
 def _words(error: BaseException) -> str:

@@ -13,5 +13,6 @@ replica: A replica: the ranks that do one main job at a time, together, and the 
 server_process: The host's side of a fork server: starting it, asking it for a spare and for ranks, ending it.
 spare: A pool's spares: of its fork server and of its ranks, there while those live, and in office when one dies.
 supervisor: The thread that owns a pool: it gives jobs to ranks, hears what becomes of them, and looks at the clock.
-trial: A trial of this machine: ranks started for a moment on its devices, which meet and add up what each holds.
+trial: Trials of this machine: ranks started for a moment on its devices, which meet and add up what each holds, or
+    measure.
 """

@@ -11,21 +11,19 @@ import functools
 import itertools
 import json
 import logging
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ..errors import BadMessage
-from ..machine.folders import private, private_folder
+from ..machine.folders import text_of, write_object
 from ..ranks.messages import Hello, Kernels, read
 from .rank_process import RankProcess
 
 logger = logging.getLogger("latentloom")
 FILE = "ranks.json"
 MOST = 64  # kinds of GPUs that are kept; the oldest go first
-MOST_BYTES = 1 << 20
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -49,7 +47,7 @@ class Known:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._path = folder and folder / FILE
-        self._boot = _text(BOOT).strip()
+        self._boot = text_of(BOOT).strip()
         self._kernels: dict[str, Kernels] = {}  # what this pool's ranks have told
 
     def kernels(self, gpu: str) -> Kernels | None:
@@ -118,7 +116,7 @@ class Known:
         return self._read_file()
 
     def _read_file(self) -> KnownFile:
-        text = _text(self._path) if self._path is not None else ""
+        text = text_of(self._path) if self._path is not None else ""
         try:
             return read(KnownFile, json.loads(text), what=FILE)
         except (ValueError, RecursionError, BadMessage):
@@ -130,23 +128,8 @@ class Known:
         if self._path is None:
             return
         with contextlib.suppress(OSError):  # the disk is full, say
-            private_folder(self._path.parent)
-            new = self._path.with_name(f".{FILE}-{os.getpid()}-{id(self)}")
-            with open(new, "w", opener=private) as file:
-                file.write(json.dumps(asdict(kept)))
-            new.replace(self._path)  # at once for whoever reads it meanwhile
+            write_object(self._path, asdict(kept))
 
 
 def _pairs(gpus: Sequence[str]) -> set[tuple[str, ...]]:
     return set(itertools.combinations(sorted(gpus), 2)) if all(gpus) else set()
-
-
-def _text(path: Path) -> str:
-    """Of a small regular file; "" where there is none."""
-    try:
-        if path.is_file():
-            with path.open("rb") as file:
-                return file.read(MOST_BYTES).decode()
-    except (OSError, UnicodeDecodeError):
-        pass
-    return ""

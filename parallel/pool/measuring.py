@@ -1,28 +1,28 @@
 """What this machine's ranks measure of it, in seconds: a matrix product, attention calls, what is done number by
 number, a convolution, a launch, and what they send each other, on one device, two, and so on.
 
-Nothing else should work meanwhile: whoever calls `measure` sees to that.
+The ranks' side of `trial.py`: what they are asked for there, by name.
 """
 
 # N flat elements, S tokens, H heads, D head width
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..progress import SILENT, Progress
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..attention.choice import choose, chosen
+from ..collectives import add, exchange_into, gather_into, start_exchange, start_hop
+from ..group import Axis, Group
+from ..mesh import mesh_for
+from ..plan import ParallelPlan
+from ..process_groups import at_work
+from ..progress import Progress
 from ..ranks.seat import Seat
-from .limits import Limits
-from .pool import Pool
-from .trial import Deadline
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from ..group import Group
 
 REPEATS, REPEATS_ALONE = 5, 11
 ROUNDS, ROUNDS_OF = 24, (1, 2, 6)  # in which of the rounds each of the sizes has its turn, among pieces of work
@@ -42,29 +42,12 @@ STEADY_S = 0.15
 NUM_OPERATIONS = 53  # of `_as_a_block`; a test counts them
 
 
-def measure(devices: Sequence[str], *, timeout_s: float = 100.0, asker: Progress = SILENT) -> dict[int, Any]:
-    """{number of ranks at work: what each of them measured}. Starts a rank on each device, and ends them again.
-
-    Raises `RankFailed` or ValueError, and `Cancelled` where `asker` does.
-    """
-    with Pool(devices, limits=Limits(start_s=timeout_s, work_s=timeout_s)) as pool:
-        words = f"ranks measured nothing in {timeout_s:g} s"
-        progress = Deadline(timeout_s, close=pool.close, words=words, asker=asker)
-        function = ".parallel.pool.measuring:on_rank"
-        return {
-            count: pool.call_every(function, {"kinds": groups_of(count)}, progress, num_ranks=count)
-            for count in _counts(len(devices))
-        }
-
-
-def groups_of(count: int) -> list[list[int]]:
-    """[ulysses, exchange]: the plans whose groups are the kinds that there are."""
-    return [[degree, count // degree] for degree in range(1, count + 1) if count % degree == 0] if count > 1 else []
-
-
-def _counts(num_devices: int) -> list[int]:
-    powers = [1 << power for power in range(num_devices.bit_length())]
-    return sorted({*powers, num_devices})
+def meet(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
+    """Collective: the sum of every rank's number, counted from 1, by way of the device; and what attends there."""
+    own = torch.tensor([float(seat.rank + 1)], device=seat.device)
+    total = add(own, group=Group(range(seat.num_ranks), seat.rank, at_work()))
+    dtype = torch.float32 if own.is_cpu else torch.bfloat16
+    return {"total": float(total), "kernel": str(chosen(own.device, dtype))}
 
 
 def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
@@ -72,12 +55,6 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
 
     Seconds are the median of a few, as a step's are, on a CPU their mean; of what travels between GPUs the least.
     """
-    import torch
-
-    from ..group import Axis
-    from ..mesh import mesh_for
-    from ..plan import ParallelPlan
-
     device = torch.device(seat.device)
     samples = []
     with torch.inference_mode():
@@ -92,12 +69,7 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
     return {**alone, "samples": samples}
 
 
-def _alone(device: Any) -> dict[str, Any]:
-    import torch
-    import torch.nn.functional as F
-
-    from ..attention.choice import choose
-
+def _alone(device: torch.device) -> dict[str, Any]:
     is_gpu = device.type == "cuda"
     rows, inner, columns = PRODUCTS[device.type]
     dtype = torch.bfloat16 if is_gpu else torch.float32
@@ -124,10 +96,8 @@ def _alone(device: Any) -> dict[str, Any]:
     }
 
 
-def _launches_and_passes(device: Any) -> tuple[float, list[dict[str, Any]]]:
+def _launches_and_passes(device: torch.device) -> tuple[float, list[dict[str, Any]]]:
     """Seconds of one launch, and what is done number by number, at two sizes on a CPU."""
-    import torch
-
     shapes = [torch.randn(shape, device=device) for shape in TOKENS[device.type]]
     if device.type == "cpu":
         # There a launch is what an operation on a single row takes: each waits for the one before, and for what Python
@@ -147,11 +117,8 @@ def _launches_and_passes(device: Any) -> tuple[float, list[dict[str, Any]]]:
     return launch_s, [passing(x) for x in shapes]
 
 
-def _block(device: Any) -> Callable[[], Any]:
+def _block(device: torch.device) -> Callable[[], Any]:
     """What a rank on a CPU does between two exchanges: products of four to one, as in a feed-forward, and the rest."""
-    import torch
-    import torch.nn.functional as F
-
     rows, width = TOKENS["cpu"][0]
     x = torch.randn(rows, width, device=device)
     weights = [torch.randn(width * 4, width, device=device) for _ in range(3)]
@@ -166,8 +133,6 @@ def _block(device: Any) -> Callable[[], Any]:
 
 def _as_few_kernels(x: Tensor) -> Tensor:
     """As the norms, activations and modulations of a block do."""
-    import torch.nn.functional as F
-
     y = F.layer_norm(x, x.shape[1:])  # 2 passes, as the next and the last
     y = F.gelu(y, approximate="tanh")
     y = x * y  # 3 passes, as the next
@@ -178,9 +143,6 @@ def _as_few_kernels(x: Tensor) -> Tensor:
 def _as_a_block(x: Tensor) -> Tensor:
     """All that an eager block does to its tokens beside products and attention, in the proportions that it has there:
     on a CPU activations and rotations take much longer than a pass over memory."""
-    import torch
-    import torch.nn.functional as F
-
     y = F.layer_norm(x, x.shape[1:]) * x[:1] + x[:1]
     q, k = (_rotated(F.rms_norm(y.unflatten(1, (-1, HEAD)), (HEAD,))) for _ in range(2))  # S H D
     joined = [torch.cat([part[:1], part[1:]]) for part in (q, k, y)]  # text and image
@@ -191,18 +153,13 @@ def _as_a_block(x: Tensor) -> Tensor:
 
 
 def _rotated(x: Tensor) -> Tensor:
-    import torch
-
     real, imaginary = x.unflatten(-1, (-1, 2)).unbind(-1)
     turned = torch.stack([-imaginary, real], -1).flatten(-2)
     return x * x[:1] + turned * x[:1]
 
 
-def _convolution(device: Any, dtype: Any) -> dict[str, Any]:
+def _convolution(device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
     """With the norm and the activation before it, as in a decoder."""
-    import torch
-    import torch.nn.functional as F
-
     channels, side = CONVOLUTIONS[device.type]
     x = torch.randn(1, channels, side, side, device=device, dtype=dtype)  # B C H W
     weights = torch.randn(channels, channels, 3, 3, device=device, dtype=dtype)
@@ -213,7 +170,7 @@ def _convolution(device: Any, dtype: Any) -> dict[str, Any]:
     return {"channels": channels, "side": side, "seconds": _typical(level, device)}
 
 
-def _links(group: Group, stride: int, device: Any) -> list[dict[str, Any]]:
+def _links(group: Group, stride: int, device: torch.device) -> list[dict[str, Any]]:
     """Collective: exchange, gather and hop, each of three sizes."""
     calls, kinds = [], []
     for operation, make in (("exchange", _exchange), ("gather", _gather), ("hop", _hop)):
@@ -244,12 +201,8 @@ def _amid(calls: Sequence[Callable[[], Any]], work: Callable[[], Any]) -> list[f
     return [statistics.mean(times[1:]) for times in took]
 
 
-def _exchange(group: Group, num_bytes: int, device: Any) -> tuple[int, Callable[[], Any]]:
+def _exchange(group: Group, num_bytes: int, device: torch.device) -> tuple[int, Callable[[], Any]]:
     """What ulysses does: two pieces for each other member, of the text and of the image."""
-    import torch
-
-    from ..collectives import exchange_into, start_exchange
-
     piece = num_bytes // 4 // (group.size - 1)
     sent, received = (torch.ones(piece * group.size, device=device) for _ in range(2))  # N
     sizes = [piece] * group.size
@@ -263,12 +216,8 @@ def _exchange(group: Group, num_bytes: int, device: Any) -> tuple[int, Callable[
     return 4 * piece * (group.size - 1), lambda: start_exchange(sends, receives, group=group)()
 
 
-def _gather(group: Group, num_bytes: int, device: Any) -> tuple[int, Callable[[], Any]]:
+def _gather(group: Group, num_bytes: int, device: torch.device) -> tuple[int, Callable[[], Any]]:
     """What allgather does, by pieces too: of the text and of the image, each where it belongs."""
-    import torch
-
-    from ..collectives import gather_into, start_exchange
-
     piece = num_bytes // 4 // (group.size - 1)
     block, out = (torch.ones(piece * times, device=device) for times in (1, group.size))  # N
     num_sent = 4 * piece * (group.size - 1)
@@ -278,20 +227,16 @@ def _gather(group: Group, num_bytes: int, device: Any) -> tuple[int, Callable[[]
     return num_sent, lambda: start_exchange([held[group.index]] * group.size, held, group=group)()
 
 
-def _hop(group: Group, num_bytes: int, device: Any) -> tuple[int, Callable[[], Any]]:
-    import torch
-
-    from ..collectives import start_hop
-
+def _hop(group: Group, num_bytes: int, device: torch.device) -> tuple[int, Callable[[], Any]]:
     block = torch.ones(num_bytes // 4, device=device)  # N
     return block.nbytes, lambda: start_hop(block, size_in=block.numel(), group=group)()
 
 
-def _least(call: Callable[[], Any], device: Any) -> float:
+def _least(call: Callable[[], Any], device: torch.device) -> float:
     return min(_times(call, device, REPEATS))
 
 
-def _typical(call: Callable[[], Any], device: Any) -> float:
+def _typical(call: Callable[[], Any], device: torch.device) -> float:
     """The median; on a CPU the mean of as many calls as fill `STEADY_S`, the first third left out."""
     if device.type != "cpu":
         return statistics.median(_times(call, device, REPEATS_ALONE))
@@ -301,7 +246,7 @@ def _typical(call: Callable[[], Any], device: Any) -> float:
     return statistics.mean(times[len(times) // 3 :])
 
 
-def _times(call: Callable[[], Any], device: Any, repeats: int, *, least_s: float = 0.0) -> list[float]:
+def _times(call: Callable[[], Any], device: torch.device, repeats: int, *, least_s: float = 0.0) -> list[float]:
     """Seconds on the device, of all calls but the first: so many, and for so long."""
     times: list[float] = []
     begin = time.perf_counter()
@@ -314,7 +259,7 @@ def _times(call: Callable[[], Any], device: Any, repeats: int, *, least_s: float
     return times[1:]
 
 
-def _launch(call: Callable[[], Any], device: Any) -> float:
+def _launch(call: Callable[[], Any], device: torch.device) -> float:
     """Seconds that the host takes to ask for one small kernel."""
     times = []
     for _ in range(REPEATS_ALONE):
@@ -326,8 +271,6 @@ def _launch(call: Callable[[], Any], device: Any) -> float:
     return statistics.median(times) / NUM_LAUNCHES
 
 
-def _wait(device: Any) -> None:
-    import torch
-
+def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)

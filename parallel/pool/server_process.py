@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import Closed
-from ..machine.folders import private
+from ..machine.folders import private, text_of
 from ..ranks.channel import Channel
 from ..ranks.guard import has_ended
 from ..ranks.messages import (
@@ -173,10 +173,7 @@ def reap(pidfd: int) -> int | None:
 
 def is_stopped(pid: int) -> bool:
     """Whether a process is stopped, as SIGSTOP or a debugger stops one."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
-    except OSError:
-        return False
+    return text_of(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()[:1] in (["T"], ["t"])
 
 
 def last_line(log: Path) -> str:

@@ -1,13 +1,16 @@
-"""A trial of this machine: ranks started for a moment on its devices, which meet and add up what each holds."""
+"""Trials of this machine: ranks started for a moment on its devices, which meet and add up what each holds, or measure.
+
+What the ranks do then is in `measuring.py`.
+"""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import RankFailed
 from ..progress import SILENT, Progress
-from ..ranks.seat import Seat, World
+from ..ranks.seat import World
 from .limits import Limits
 from .pool import Pool
 
@@ -47,7 +50,7 @@ def trial(devices: Sequence[str], *, preload: Sequence[str] = (), timeout_s: flo
         progress = Deadline(timeout_s, close=pool.close, words=words)
         # One rank alone needs no group, and would join none: its GPU's library would go untried.
         world = World(name="trial", store=str(pool.folder / "trial"), size=1) if num_ranks == 1 else None
-        found = pool.call(".parallel.pool.trial:meet", {}, progress, num_ranks=num_ranks, world=world)
+        found = pool.call(".parallel.pool.measuring:meet", {}, progress, num_ranks=num_ranks, world=world)
         has_p2p = all(state.has_p2p for state in pool.states())
         culprit = pool.culprit
     wanted = sum(range(1, num_ranks + 1))
@@ -68,16 +71,27 @@ def trial(devices: Sequence[str], *, preload: Sequence[str] = (), timeout_s: flo
     return Tried("; ".join(says), "; ".join(mends))
 
 
-def meet(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
-    """Collective: the sum of every rank's number, counted from 1, by way of the device; and what attends there."""
-    import torch
+def measure(devices: Sequence[str], *, timeout_s: float = 100.0, asker: Progress = SILENT) -> dict[int, Any]:
+    """{number of ranks at work: what each of them measured}. Starts a rank on each device, and ends them again.
 
-    from ..attention.choice import chosen
-    from ..collectives import add
-    from ..group import Group
-    from ..process_groups import at_work
+    Nothing else should work meanwhile: whoever calls this sees to that. Raises `RankFailed` or ValueError, and
+    `Cancelled` where `asker` does.
+    """
+    with Pool(devices, limits=Limits(start_s=timeout_s, work_s=timeout_s)) as pool:
+        words = f"ranks measured nothing in {timeout_s:g} s"
+        progress = Deadline(timeout_s, close=pool.close, words=words, asker=asker)
+        function = ".parallel.pool.measuring:on_rank"
+        return {
+            count: pool.call_every(function, {"kinds": groups_of(count)}, progress, num_ranks=count)
+            for count in _counts(len(devices))
+        }
 
-    own = torch.tensor([float(seat.rank + 1)], device=seat.device)
-    total = add(own, group=Group(range(seat.num_ranks), seat.rank, at_work()))
-    dtype = torch.float32 if own.is_cpu else torch.bfloat16
-    return {"total": float(total), "kernel": str(chosen(own.device, dtype))}
+
+def groups_of(count: int) -> list[list[int]]:
+    """[ulysses, exchange]: the plans whose groups are the kinds that there are."""
+    return [[degree, count // degree] for degree in range(1, count + 1) if count % degree == 0] if count > 1 else []
+
+
+def _counts(num_devices: int) -> list[int]:
+    powers = [1 << power for power in range(num_devices.bit_length())]
+    return sorted({*powers, num_devices})

@@ -1,4 +1,4 @@
-"""A connection: messages as small pieces of JSON, beside them bodies of plain data with tensors in memfds; no pickle.
+"""A connection: messages as small pieces of JSON, beside them bodies with tensors in files without names; no pickle.
 
 A body is one safetensors file: its tensors, and in its metadata the JSON in which `{"$tensor": name}` stands for each.
 The reader maps it, so that one request given to many ranks is in memory once; a mapped tensor may be written to, which
@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import array
 import errno
+import itertools
 import json
 import os
 import socket
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from ..errors import BadMessage, Closed
-from ..staging import in_host_memory
+from ..staging import in_host_memory, unnamed_file
 from .messages import Message, decode, encode
 
 if TYPE_CHECKING:
@@ -124,49 +125,47 @@ class Channel(Generic[M]):
 
 
 def write_body(plain: Any) -> int:
-    """A new memfd that holds plain data: dicts with str keys, lists, scalars, None and tensors on any device.
+    """A new file without a name that holds plain data: dicts with str keys, lists, scalars, None and tensors on any
+    device. In memory, but for what is large (`unnamed_file`).
 
-    Nothing is copied on the way but an accelerator's tensors, piece by piece: what is written is what the memfd takes.
+    Nothing is copied on the way but an accelerator's tensors, piece by piece: what is written is what the file takes.
     """
     tensors: list[Tensor] = []
-    text = json.dumps(_without_tensors(plain, tensors))
-    header, order = _header(text, tensors)
-    fd = os.memfd_create("latentloom", os.MFD_CLOEXEC)  # in no folder, and gone with its last descriptor
+    pieces = safetensors_of(tensors, json.dumps(_without_tensors(plain, tensors)))
+    header = next(pieces)
+    fd = unnamed_file(len(header) + sum(each.nbytes for each in tensors))
     try:
-        _write(fd, memoryview(header))
-        for index in order:
-            for piece in in_host_memory(tensors[index]):
-                _write(fd, piece)
+        with os.fdopen(fd, "wb", closefd=False) as file:
+            file.writelines(itertools.chain([header], pieces))
     except BaseException:
         os.close(fd)
         raise
     return fd
 
 
-def _header(text: str, tensors: Sequence[Tensor]) -> tuple[bytes, list[int]]:
-    """The beginning of a safetensors file, and the order in which its tensors follow: those of wide elements first, so
-    that each begins at a multiple of its element's size."""
+def safetensors_of(tensors: Sequence[Tensor], text: str = "") -> Iterator[memoryview]:
+    """The pieces of a safetensors file, its header first, of tensors that are called by their place: "0", "1".
+
+    Those of wide elements come first, so that each begins at a multiple of its element's size.
+    """
     order = sorted(range(len(tensors)), key=lambda index: -tensors[index].element_size())
     entries: dict[str, Any] = {"__metadata__": {PLAIN: text}}
     end = 0
     for index in order:
         tensor, start = tensors[index], end
-        end += tensor.numel() * tensor.element_size()
+        end += tensor.nbytes
         name = str(tensor.dtype).removeprefix("torch.")
         assert name in DTYPES, f"a tensor of {name} cannot be sent; send one of {', '.join(DTYPES)}"
         entries[str(index)] = {"dtype": DTYPES[name], "shape": list(tensor.shape), "data_offsets": [start, end]}
     data = json.dumps(entries).encode()
     data += b" " * (-len(data) % 8)  # tensors begin behind it, and the first of them at a multiple of 8
-    return len(data).to_bytes(8, "little") + data, order
-
-
-def _write(fd: int, data: memoryview) -> None:
-    while data:  # Linux writes 2 GiB at most at once
-        data = data[os.write(fd, data) :]
+    yield memoryview(len(data).to_bytes(8, "little") + data)
+    for index in order:
+        yield from in_host_memory(tensors[index])
 
 
 def read_body(fd: int) -> Any:
-    """The plain data in a memfd; closes it. Its tensors are views of the mapping."""
+    """The plain data in such a file; closes it. Its tensors are views of the mapping."""
     from safetensors import safe_open
 
     try:

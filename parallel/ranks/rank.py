@@ -86,13 +86,8 @@ class Rank:
             self._warm_up()
         own = torch.device(self.device)
         gpu = torch.cuda.get_device_properties(own) if own.type == "cuda" else None
-        self.channel.send(
-            Hello(
-                gpu=choice.kind_of(own),
-                uuid=str(getattr(gpu, "uuid", "")),
-                memory_bytes=getattr(gpu, "total_memory", 0),
-            )
-        )
+        uuid, memory_bytes = str(getattr(gpu, "uuid", "")), getattr(gpu, "total_memory", 0)
+        self.channel.send(Hello(gpu=choice.kind_of(own), uuid=uuid, memory_bytes=memory_bytes))
         poll = select.poll()
         poll.register(self.channel.fileno(), select.POLLIN)
         poll.register(host_pidfd, select.POLLIN)

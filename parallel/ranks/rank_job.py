@@ -187,13 +187,7 @@ def _state(error: BaseException) -> Literal["cancelled", "refused", "failed"]:
 
 # What torch says when it was another rank that failed; it has no class for it.
 LOST_CONNECTION = (
-    "closed by peer",
-    "reset by peer",
-    "broken pipe",
-    "connection",
-    "aborted",
-    "nccl",
-    "gloo",
+    *("closed by peer", "reset by peer", "broken pipe", "connection", "aborted", "nccl", "gloo"),
     "resolve the process group",
 )
 

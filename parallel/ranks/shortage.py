@@ -8,6 +8,7 @@ import errno
 import time
 from pathlib import Path
 
+from ..machine.folders import text_of
 from ..machine.now import num_memory_kills, tightest_memory
 
 RECENT_S = 2.0  # for deaths to be told after the kernel's count of them has risen: it may end several at once
@@ -52,7 +53,7 @@ def _memory(root: Path) -> str:
         limit, most = tightest
         used = "" if most is None else f", and {_mib(most)} were in use"
         return f"the limit here is {_mib(limit)}{used}; raise it, {cure}"
-    lines = (line.split() for line in _lines(root / "proc/meminfo"))
+    lines = (line.split() for line in text_of(root / "proc/meminfo").splitlines())
     sizes = {words[0]: int(words[1]) * 1024 for words in lines if len(words) > 1 and words[1].isdecimal()}
     if "MemTotal:" not in sizes or "MemAvailable:" not in sizes:
         return f"end other processes, {cure}"
@@ -62,10 +63,3 @@ def _memory(root: Path) -> str:
 
 def _mib(num_bytes: int) -> str:
     return f"{num_bytes / MIB:.0f} MiB"
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text().splitlines()
-    except OSError:
-        return []

@@ -13,6 +13,7 @@ all ranks take the same one and round alike.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import threading
@@ -23,6 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
+from ..streaming.forwards import in_place_of
 from . import operator
 from .cutting import plain
 from .fingerprint import tensors_in
@@ -72,13 +74,13 @@ class Forwards:
     ) -> None:
         self.title, self.blocks, self.session = title, tuple(blocks), session
         self._module = module
-        self._before: dict[nn.Module, Any] = {}
+        self._compiled: set[nn.Module] = set()
         self.under_way = _ForwardUnderWay()
-        self._hooks: list[Any] = []
+        self._undo = contextlib.ExitStack()
 
     @property
     def are_compiled(self) -> bool:
-        return bool(self._before)
+        return bool(self._compiled)
 
     def compile(
         self, blocks: Sequence[nn.Module] | None = None, *, sends_in_graphs: bool = True, **options: Any
@@ -92,33 +94,27 @@ class Forwards:
             options.setdefault("recompile_limit", MOST_GRAPHS)
         if options.get("backend") in (None, "inductor") and not options.keys() & {"mode", "options"}:
             options["backend"] = in_turn  # a function of ours, which takes neither of the two
-        if not self._hooks:
-            self._hooks = [
+        if not self._compiled:
+            for hook in (
                 self._module.register_forward_pre_hook(self.under_way.begin),
                 self._module.register_forward_hook(self.under_way.end, always_call=True),
-            ]
-        # On the instance, where `Module.__call__` finds it inside of all hooks: those stay as they are, and outside.
+            ):
+                self._undo.callback(hook.remove)
         for block in self.blocks if blocks is None else blocks:
-            if block in self._before:
+            if block in self._compiled:
                 raise ValueError(f"blocks of this {self.title} are compiled already; compile them once")
-            before = self._before[block] = vars(block).get("forward")
-            if before is not None:  # of a cache or an offloader
-                vars(block)["forward"] = _by_torch(block, before, self.title, options)
+            self._compiled.add(block)
+            if (before := vars(block).get("forward")) is not None:  # of a cache or an offloader
+                self._undo.enter_context(in_place_of(block, _by_torch(block, before, self.title, options)))
                 continue
-            vars(block)["forward"] = _CompiledBlock(block, self, options, sends_in_graphs)
+            self._undo.enter_context(in_place_of(block, _CompiledBlock(block, self, options, sends_in_graphs)))
             if self.session is not None:
                 self.session.compiled.add(block)
 
     def restore(self) -> None:
         """Everything as it was."""
-        for block, forward in self._before.items():
-            if forward is None:
-                del vars(block)["forward"]
-            else:
-                vars(block)["forward"] = forward
-        self._before.clear()
-        while self._hooks:
-            self._hooks.pop().remove()
+        self._undo.close()
+        self._compiled.clear()
         if self.session is not None:
             self.session.compiled.clear()
 
@@ -235,7 +231,7 @@ class _CompiledBlock:
         wires: Sequence[Wire | None],
         num_calls: int,
         is_first: bool,
-        at_work: operator.AttentionSession | None,
+        at_work: operator.Intercepting | None,
     ) -> Any:
         if graphs.is_broken:
             return self._as_torch_does(args, kwargs, at_work)
@@ -264,7 +260,7 @@ class _CompiledBlock:
             self._session.num_calls += num_calls
         return out
 
-    def _as_torch_does(self, args: Any, kwargs: Any, at_work: operator.AttentionSession | None) -> Any:
+    def _as_torch_does(self, args: Any, kwargs: Any, at_work: operator.Intercepting | None) -> Any:
         """In several graphs, with whoever answers attention around them, and torch's guards."""
         if self._by_torch is None:
             forward = self._kind.forward.__get__(self._block)

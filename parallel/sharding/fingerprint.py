@@ -33,7 +33,7 @@ def check_same(given: Mapping[str, Any], group: Group, *, title: str, around: Gr
     differs = (everyone != everyone[0]).any(0).tolist()
     wrong = [name for name, is_different in zip(names, differs[1:], strict=False) if is_different]
     is_wrong = any(differs)
-    if around.size > group.size:  # it shares weights, and would wait for ranks that do not come to gather them
+    if set(around.ranks) - set(group.ranks):  # who shares weights or tokens with one that raises would wait for it
         is_wrong = bool(add(own.new_tensor([any(differs)]), group=around))
     if differs[0]:
         raise ValueError(f"{title}: the ranks call it with different arguments; call it in the same way on every rank")
@@ -43,7 +43,7 @@ def check_same(given: Mapping[str, Any], group: Group, *, title: str, around: Gr
             "give every rank the same tensors: the same seed on a CPU generator, the same prompt"
         )
     if is_wrong:
-        raise ValueError(f"{title}: ranks of another branch of guidance were given different inputs; see their errors")
+        raise ValueError(f"{title}: ranks that work with this one were given different inputs; see their errors")
 
 
 class Due:

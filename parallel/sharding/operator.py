@@ -8,8 +8,7 @@ thread.
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -25,36 +24,57 @@ def in_no_graph(function: Function) -> Function:
     return torch.compiler.disable(function)
 
 
-class AttentionSession(Protocol):
-    """Who answers the attention calls of a forward: `session.Session`, or `unsharded.Unsharded` on one device."""
+class Asked(NamedTuple):
+    """A call of `F.scaled_dot_product_attention`, by its names for the arguments."""
 
-    num_calls: int
-    is_throughout: bool
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    attn_mask: Tensor | None = None
+    dropout_p: float = 0.0
+    is_causal: bool = False
+    scale: float | None = None
+    enable_gqa: bool = False
 
-    def attend(
-        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, scale: float | None, causal: bool, kind: int
-    ) -> Tensor: ...
+    def as_it_is(self) -> Tensor:
+        """Torch's own answer."""
+        return F.scaled_dot_product_attention(*self[:6], scale=self.scale, enable_gqa=self.enable_gqa)
 
-    def leave(self) -> None: ...
-
-    def aside(self) -> AbstractContextManager[None]: ...
+    def by_operator(self, kind: int) -> Tensor:
+        """What the operator gives, which counts the call when it runs."""
+        given = (self.query, self.key, self.value, self.attn_mask, self.scale, self.is_causal)
+        return torch.ops.latentloom.attend(*given, kind)
 
 
 class Intercepting(TorchFunctionMode):
-    """Sees the attention calls of its thread, and answers them by `_intercepted`, while `depth` is not zero."""
+    """Sees the attention calls of its thread, and answers them by `_intercepted`, while `depth` is not zero.
+
+    The operator asks that of the forward under way: `session.Session`, or `unsharded.Unsharded` on one device.
+    """
 
     depth = 1
+    num_calls = 0
     is_throughout = False  # whether the mode is on for the whole of a forward, not within its blocks alone
 
     def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         if func is F.scaled_dot_product_attention and self.depth:
-            return self._intercepted(*args, **(kwargs or {}))
+            return self._intercepted(Asked(*args, **(kwargs or {})))
         if func is Tensor.unflatten:  # its body calls super(), which torch.compile cannot trace under a mode
             func = torch.unflatten
         return func(*args, **(kwargs or {}))
 
-    def _intercepted(self, query: Tensor, key: Tensor, value: Tensor, /) -> Tensor:
-        """`F.scaled_dot_product_attention`, with all its arguments."""
+    def _intercepted(self, asked: Asked) -> Tensor:
+        """The answer to a call."""
+        raise NotImplementedError
+
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, scale: float | None, causal: bool, kind: int
+    ) -> Tensor:
+        """Collective: one attention call of a forward's."""
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        """The forward has ended."""
         raise NotImplementedError
 
     def take_off(self) -> None:
@@ -79,18 +99,18 @@ class _SessionsAtWork(threading.local):
     """The sessions whose forwards run in a thread, the innermost last."""
 
     def __init__(self) -> None:
-        self.sessions: list[AttentionSession] = []
+        self.sessions: list[Intercepting] = []
 
 
 _at_work = _SessionsAtWork()
 
 
-def enter(session: AttentionSession) -> None:
+def enter(session: Intercepting) -> None:
     """From now on the operator asks this session, in this thread."""
     _at_work.sessions.append(session)
 
 
-def leave(session: AttentionSession) -> None:
+def leave(session: Intercepting) -> None:
     """It does so no more; what was entered within and never left, as an interrupt may have it, goes too."""
     if session in _at_work.sessions:
         del _at_work.sessions[_at_work.sessions.index(session) :]
@@ -103,7 +123,7 @@ def leave_all() -> None:
     _at_work.sessions.clear()
 
 
-def at_work() -> AttentionSession | None:
+def at_work() -> Intercepting | None:
     """Who answers the attention of the forward under way in this thread, if anybody does."""
     return _at_work.sessions[-1] if _at_work.sessions else None
 
@@ -119,7 +139,7 @@ _library.define(
 def _attend(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None, causal: bool, kind: int
 ) -> Tensor:
-    """Collective: `AttentionSession.attend`; B H S D in, B H S D out, laid out as B S H D."""
+    """Collective: `Intercepting.attend`; B H S D in, B H S D out, laid out as B S H D."""
     assert _at_work.sessions, "a graph of a sharded block runs in a forward of its transformer"
     found = _at_work.sessions[-1]
     found.num_calls += 1

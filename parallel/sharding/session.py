@@ -145,30 +145,19 @@ class Session(Streams, operator.Intercepting):
 
     # ---- attention
 
-    def _intercepted(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> Tensor:
-        if dropout_p:
-            raise ValueError(
-                f"{self.title}: attention with dropout {dropout_p} cannot be sharded; call its eval() first"
-            )
-        if is_causal and attn_mask is not None:
+    def _intercepted(self, asked: operator.Asked) -> Tensor:
+        q, k, v, mask, dropout, is_causal, scale, _ = asked
+        if dropout:
+            raise ValueError(f"{self.title}: attention with dropout {dropout} cannot be sharded; call its eval() first")
+        if is_causal and mask is not None:
             raise ValueError(f"{self.title}: an attention call is causal and masked as well; torch takes one of both")
         kind, self.calls = self.calls[0], self.calls[1:] or self.calls
         if self._learned is not None:
-            self._learned.append(self._learn(kind, query, key, value, attn_mask, is_causal=is_causal))
-        if torch.compiler.is_compiling():  # the operator counts the call when it runs
-            return torch.ops.latentloom.attend(query, key, value, attn_mask, scale, is_causal, kind)
+            self._learned.append(self._learn(kind, q, k, v, mask, is_causal=is_causal))
+        if torch.compiler.is_compiling():
+            return asked.by_operator(kind)
         self.num_calls += 1
-        return self.attend(query, key, value, mask=attn_mask, scale=scale, causal=is_causal, kind=kind)
+        return self.attend(q, k, v, mask=mask, scale=scale, causal=is_causal, kind=kind)
 
     def _learn(
         self, kind: int, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, is_causal: bool

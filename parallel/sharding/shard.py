@@ -5,7 +5,8 @@ changed. The *handle* that `shard` gives is the way back.
 """
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -13,14 +14,14 @@ from torch import nn
 
 from ..attention import packed
 from ..attention.kernels import Function, of_function
-from ..collectives import start_highest
 from ..group import Axis
 from ..mesh import Mesh
 from ..plan import ParallelPlan
+from ..together import start_highest_of
 from ..wording import worded
 from .compiled import Forwards, check_options, check_uncompiled, divert
 from .hooks import Remove, install, modules_at, modules_ending
-from .sections.dealing import Dealing, size_of
+from .sections.dealing import BY_SIZE, Dealing
 from .sections.sections import Sections
 from .session import Session
 from .split_plan import SplitPlan
@@ -77,9 +78,8 @@ class ShardedModule:
     def begin(self, *, is_new: bool) -> Callable[[], bool]:
         """Collective, before a series of forwards: if the transformer is new to any rank, all compare what they are
         given in the first of them. Returns at once; that forward waits for the answer, as does what this gives."""
-        assert self.mesh.voters is not None, f"the mesh of plan {self.plan} is of `mesh_for`"
-        wait = start_highest(torch.tensor([int(is_new)]), self.mesh.voters)
-        self.compare_if(answer := lambda: bool(wait()))
+        wait = start_highest_of(self.mesh, int(is_new))
+        self.compare_if(answer := lambda: any(wait()))
         return answer
 
     def compare_if(self, answer: Callable[[], bool]) -> None:
@@ -128,15 +128,13 @@ def shard(
     kernel: str | Function = "auto",
     handle: type[H] = ShardedModule,
     device: torch.device | None = None,
-    work: Callable[[nn.Module], float] = size_of,
-    rooms: Sequence[int] = (),
+    how: Dealing = BY_SIZE,
 ) -> H:
     """Make `module` run sharded over the mesh by a split plan, called with whole inputs on every rank as before.
 
     No split plan is needed where tokens and weights stay together. A module on the meta device takes its `device`, and
-    its values from `weights.fill` afterwards. Of sections, `work` tells how long a block takes beside others, and
-    `rooms` for how many bytes of weights each has room. Raises ValueError if it is sharded already, or not as the plan
-    says.
+    its values from `weights.fill` afterwards. `how` says how blocks are dealt out, of a plan with layers. Raises
+    ValueError if it is sharded already, or not as the plan says.
     """
     title = type(module).__name__.removeprefix("FSDP")
     if module in _sharded:
@@ -149,9 +147,9 @@ def shard(
     assert split is not None, f"plan {mesh.plan} splits {title}"
     blocks = [block for path in split.blocks for block in modules_at(module, path, title)]
     check_uncompiled(module, blocks, title)
-    session, how = None, kernel if isinstance(kernel, str) else of_function(kernel, mesh.plan)
+    session, attends = None, kernel if isinstance(kernel, str) else of_function(kernel, mesh.plan)
     if mesh[Axis.SEQUENCE].size > 1:
-        session = Session(split, mesh, title=title, shards_text=mesh.plan.text != "replicated", kernel=how)
+        session = Session(split, mesh, title=title, shards_text=mesh.plan.text != "replicated", kernel=attends)
     if mesh[Axis.WEIGHTS].size > 1:
         from .weights import shard_weights
 
@@ -171,7 +169,7 @@ def shard(
                 title=title,
                 session=session,
                 device=device or next(module.parameters()).device,
-                how=Dealing(work=work, rooms=rooms, lent=modules_ending(module, blocks, split.lent)),
+                how=replace(how, lent=modules_ending(module, blocks, split.lent)),
             )
         except ValueError:
             for remove in reversed(undo):

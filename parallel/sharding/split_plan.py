@@ -84,17 +84,10 @@ Item = Along | Units | Leading | Trailing | Spans | Tail | None
 Spec = Item | MadeAnew | tuple[Item, ...]
 
 
-def image(dim: int, *, ndim: int | None = None, optional: bool = False) -> Along:
-    return Along(dim, ("image",), ndim, optional)
-
-
-def text(dim: int, *, ndim: int | None = None, optional: bool = False) -> Along:
-    return Along(dim, ("text",), ndim, optional)
-
-
-def tokens(dim: int, *, ndim: int | None = None, optional: bool = False) -> Along:
-    """A tensor along the one stream of a model that keeps all its tokens in one."""
-    return Along(dim, ("tokens",), ndim, optional)
+# Tensors along one stream, by their dim: `image(1)`. Of a model that keeps all its tokens in one it is `tokens`.
+image = functools.partial(Along, streams=("image",))
+text = functools.partial(Along, streams=("text",))
+tokens = functools.partial(Along, streams=("tokens",))
 
 
 @dataclass(frozen=True)

@@ -32,30 +32,18 @@ class Unsharded(operator.Intercepting):
     def __init__(self, kept: Sequence[KeptKeys]) -> None:
         super().__init__()
         self.kept = kept
-        self.num_calls = 0
 
     def leave(self) -> None:
         operator.leave(self)
         self.take_off()
 
-    def _intercepted(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> Tensor:
-        if attn_mask is None or is_causal or dropout_p:
-            return F.scaled_dot_product_attention(
-                query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-            )
+    def _intercepted(self, asked: operator.Asked) -> Tensor:
+        q, k, v, mask, dropout, is_causal, scale, _ = asked
+        if mask is None or is_causal or dropout:
+            return asked.as_it_is()
         if torch.compiler.is_compiling():  # no graph may hold what a text is long
-            return torch.ops.latentloom.attend(query, key, value, attn_mask, scale, False, 0)
-        return self.attend(query, key, value, mask=attn_mask, scale=scale, causal=False, kind=0)
+            return asked.by_operator(0)
+        return self.attend(q, k, v, mask=mask, scale=scale, causal=False, kind=0)
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, scale: float | None, causal: bool, kind: int

@@ -59,9 +59,7 @@ def is_weight_sharded(module: nn.Module) -> bool:
     return any(isinstance(each, FSDPModule) for each in module.modules())
 
 
-def fill(
-    module: nn.Module, read: Read, settle: Settle = lambda *_: None, *, elsewhere: Collection[str] = frozenset()
-) -> None:
+def fill(module: nn.Module, read: Read, settle: Settle = lambda *_: None, *, elsewhere: Collection[str] = ()) -> None:
     """Give a module its values: this rank's share of each parameter on the meta device, and the saved buffers whole.
 
     Parameters that are `elsewhere`, on ranks of another section, stay on the meta device.

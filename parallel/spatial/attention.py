@@ -12,23 +12,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..collectives import add
+from ..sharding.operator import Asked
 from .part import Part, Parts
 from .shapes import shared
 
 
-def attend(
-    parts: Parts,
-    func: Any,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
+def attend(parts: Parts, func: Any, *args: Any, **kwargs: Any) -> Tensor:
     """Collective: `F.scaled_dot_product_attention`."""
+    query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa = Asked(*args, **kwargs)
     part = parts.of(query)
     alike = {parts.of(x) for x in (query, key, value)}
     if part and len(alike) == 1 and part.dim < query.ndim - 2 and not dropout_p:  # each place by itself

@@ -6,7 +6,7 @@ What is moved are bytes: dtypes, strides and the parts of packed weights stay wh
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,51 +16,40 @@ from torch import Tensor, nn
 # those of a line, or those by which torch aligns what it allocates on a GPU.
 ALIGN, GPU_ALIGN = 64, 512
 
-Kind = Literal["parameter", "buffer", "part"]
-
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """One plain tensor of a module: a parameter, a buffer, or a part of what a packed weight is made of."""
+    """One plain tensor: its name among a module's parameters or buffers, or in what a packed weight is made of."""
 
-    owner: Any
+    held: dict[str, Any]
     name: str
-    kind: Kind
 
     @property
     def value(self) -> Tensor:
-        if self.kind == "parameter":
-            return self.owner._parameters[self.name].data
-        return self.owner._buffers[self.name] if self.kind == "buffer" else getattr(self.owner, self.name)
+        found = self.held[self.name]
+        return found.data if isinstance(found, nn.Parameter) else found
 
     def point(self, to: Tensor) -> None:
         """Give it other memory. A parameter stays the same object: graphs and LoRAs know it by that."""
-        if self.kind == "parameter":
-            self.owner._parameters[self.name].data = to
-        elif self.kind == "buffer":
-            self.owner._buffers[self.name] = to
+        if isinstance(found := self.held[self.name], nn.Parameter):
+            found.data = to
         else:
-            setattr(self.owner, self.name, to)
+            self.held[self.name] = to
 
 
 def leaves(modules: Iterable[nn.Module]) -> Iterator[Leaf]:
     """All that these modules hold themselves and that has bytes; a tensor of two names twice."""
     for module in modules:
-        for name, value in module._parameters.items():
-            if value is not None:
-                yield from _parts(Leaf(module, name, "parameter"), value)
-        for name, value in module._buffers.items():
-            if value is not None:
-                yield from _parts(Leaf(module, name, "buffer"), value)
+        yield from _leaves_in(module._parameters)
+        yield from _leaves_in(module._buffers)
 
 
-def _parts(leaf: Leaf, value: Any) -> Iterator[Leaf]:
-    if not hasattr(value, "__tensor_flatten__"):
-        if value.numel():
-            yield leaf
-        return
-    for name in value.__tensor_flatten__()[0]:
-        yield from _parts(Leaf(value, name, "part"), getattr(value, name))
+def _leaves_in(held: dict[str, Any], names: Iterable[str] | None = None) -> Iterator[Leaf]:
+    for name in held if names is None else names:
+        if hasattr(value := held[name], "__tensor_flatten__"):
+            yield from _leaves_in(vars(value), value.__tensor_flatten__()[0])
+        elif value is not None and value.numel():
+            yield Leaf(held, name)
 
 
 def outside_of(root: nn.Module, blocks: Sequence[nn.Module]) -> Iterator[nn.Module]:
@@ -115,10 +104,6 @@ class _Run:
     offset: int
     num_bytes: int = 0
 
-    @property
-    def rest(self) -> Tensor:
-        return bytes_under(self.first, self.num_bytes)
-
     def reaches(self, tensor: Tensor, align: int) -> bool:
         """Whether next to nothing of others' lies between them."""
         is_one = self.first.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
@@ -164,8 +149,8 @@ class Layout:
         for run in self._runs:
             first, last = max(run.offset, begin), min(run.offset + run.num_bytes, begin + len(into))
             if first < last:
-                rest = run.rest[first - run.offset : last - run.offset]
-                yield into[first - begin : last - begin], rest
+                rest = bytes_under(run.first, run.num_bytes)
+                yield into[first - begin : last - begin], rest[first - run.offset : last - run.offset]
 
 
 def num_bytes_under(tensor: Tensor) -> int:

@@ -13,7 +13,7 @@ import queue
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,24 +29,6 @@ NUM_TRIALS = 3  # the first one connects the ranks
 ASK_S = 0.02  # between looks for an exception that another thread has set, while a copy is waited for
 
 
-class Mover(Protocol):
-    """Slots are numbered from 0."""
-
-    num_bytes: int  # what it takes of the device beside them
-
-    def bring(self, slot: int, layout: Layout) -> None:
-        """Into a slot whose last block is done, or asked for; returns at once. Collective where shares are gathered."""
-
-    def wait(self, slot: int) -> None:
-        """What computes next finds the slot full. Raises what the copy failed with."""
-
-    def used(self, slot: int) -> None:
-        """What was asked of the device until now is the last that reads the slot."""
-
-    def end(self) -> None:
-        """Waits for all copies; nobody may ask for more."""
-
-
 def padded(num_bytes: int, group: Group) -> int:
     """So many bytes, in equal shares."""
     return -(-num_bytes // (group.size * UNIT_BYTES)) * group.size * UNIT_BYTES
@@ -54,29 +36,32 @@ def padded(num_bytes: int, group: Group) -> int:
 
 class HostMover:
     """A thread that copies, in the order in which it was asked. With a group it brings a share, and gathers the others'
-    into the slot: one module at a time, as threads of a rank would ask gloo in an order of their own."""
+    into the slot: one module at a time, as threads of a rank would ask gloo in an order of their own. If it `keeps`
+    shares, it reads each once."""
 
-    num_bytes = 0
-
-    def __init__(self, slots: Sequence[Tensor], group: Group | None = None) -> None:
-        self._slots, self._group = slots, group
+    def __init__(self, slots: Sequence[Tensor], group: Group | None = None, *, keeps: bool = False) -> None:
+        self._slots, self._group, self._keeps, self.num_bytes = slots, group, keeps, 0
+        self._kept: dict[Layout, Tensor] = {}
         self._asked: queue.SimpleQueue[tuple[_Ticket, Tensor, Layout] | None] = queue.SimpleQueue()
         self._tickets: dict[int, _Ticket] = {}
         self._thread = threading.Thread(target=self._work, name="latentloom-blocks", daemon=True)
         self._thread.start()
 
     def bring(self, slot: int, layout: Layout) -> None:
+        """Into a slot whose last block is done, or asked for; returns at once. Collective with a group."""
         ticket = _Ticket()
         self._tickets[slot] = ticket
         self._asked.put((ticket, self._slots[slot], layout))
 
     def wait(self, slot: int) -> None:
+        """What computes next finds the slot full. Raises what the copy failed with."""
         self._tickets[slot].wait()
 
     def used(self, slot: int) -> None:
-        pass  # the computing thread has done what it asked for
+        """What was asked of the device until now is the last that reads the slot; here it is done."""
 
     def end(self) -> None:
+        """Waits for all copies; nobody may ask for more."""
         self._asked.put(None)
         self._thread.join()
 
@@ -96,9 +81,12 @@ class HostMover:
             slot = slot[: padded(layout.num_bytes, group)]
             size = len(slot) // group.size
             begin = size * group.index
-            share = slot[begin : begin + size]
-        for into, rest in layout.copies(share, begin=begin):
+            share = self._kept.get(layout, slot[begin : begin + size])
+        for into, rest in layout.copies(share, begin=begin) if layout not in self._kept else ():
             into.copy_(rest)
+        if self._keeps and layout not in self._kept:
+            self._kept[layout] = share.clone()
+            self.num_bytes += len(share)
         if group is not None:
             gather_into(slot, share, group=group, is_async=False)
 
@@ -163,13 +151,15 @@ class GatheringMover(DeviceMover):
         copy        wait left[i]  share of block n+2 -> i   record came[i]
         wire        wait came[i]  wait free[a]  all shares -> slot a   record left[i], ready[a]
 
-    So a share comes while the slot's last block still computes. All ranks call alike: one communicator, its own.
+    So a share comes while the slot's last block still computes. All ranks call alike: one communicator, its own. If it
+    `keeps` shares, each comes from the host once, and lies on the device from then on.
     """
 
-    def __init__(self, slots: Sequence[Tensor], group: Group, *, cuda: Any = torch.cuda) -> None:
+    def __init__(self, slots: Sequence[Tensor], group: Group, *, keeps: bool = False, cuda: Any = torch.cuda) -> None:
         super().__init__(slots, cuda=cuda)
+        self._keeps, self._kept = keeps, dict[Layout, Tensor]()
         self._group, self._wire, self._turn = group, cuda.Stream(self._device), 0
-        size = len(slots[0]) // group.size
+        size = 0 if keeps else len(slots[0]) // group.size
         self._shares = [torch.empty(size, dtype=torch.uint8, device=self._device) for _ in range(NUM_SHARES)]
         self._came = [cuda.Event() for _ in self._shares]
         self._left = [cuda.Event() for _ in self._shares]
@@ -182,28 +172,43 @@ class GatheringMover(DeviceMover):
         whole = self._slots[slot][: padded(layout.num_bytes, self._group)]
         size, turn = len(whole) // self._group.size, self._turn
         self._turn = (turn + 1) % NUM_SHARES
-        share = self._shares[turn][:size]
-        self._stream.wait_event(self._left[turn])
-        with self._cuda.stream(self._stream):
-            for into, rest in layout.copies(share, begin=size * self._group.index):
-                into.copy_(rest, non_blocking=True)
-        self._came[turn].record(self._stream)
-        self._wire.wait_event(self._came[turn])
+        share = self._kept.get(layout)
+        if share is None:
+            share = self._share(turn, size)
+            self._stream.wait_event(self._left[turn])
+            with self._cuda.stream(self._stream):
+                for into, rest in layout.copies(share, begin=size * self._group.index):
+                    into.copy_(rest, non_blocking=True)
+            self._came[turn].record(self._stream)
+            self._wire.wait_event(self._came[turn])
+        if self._keeps:
+            self._kept[layout] = share
         self._wire.wait_event(self._free[slot])
         with self._cuda.stream(self._wire):
             gather_into(whole, share, group=self._group, is_async=False)
         self._left[turn].record(self._wire)
         self._ready[slot].record(self._wire)
 
+    def _share(self, turn: int, size: int) -> Tensor:
+        if not self._keeps:
+            return self._shares[turn][:size]
+        self.num_bytes += size
+        share = torch.empty(size, dtype=torch.uint8, device=self._device)
+        self._stream.wait_stream(self._cuda.current_stream(self._device))  # its memory's last user may be at work
+        return share
+
     def end(self) -> None:
         super().end()
         self._wire.synchronize()  # the slots may go to another thread's stream
 
 
-def mover_for(slots: Sequence[Tensor], group: Group | None) -> Mover:
+Mover = HostMover | DeviceMover
+
+
+def mover_for(slots: Sequence[Tensor], group: Group | None, *, keeps: bool = False) -> Mover:
     if slots[0].device.type != "cuda":
-        return HostMover(slots, group)
-    return DeviceMover(slots) if group is None else GatheringMover(slots, group)
+        return HostMover(slots, group, keeps=keeps)
+    return DeviceMover(slots) if group is None else GatheringMover(slots, group, keeps=keeps)
 
 
 def is_sooner(layout: Layout, device: torch.device, group: Group) -> bool:

@@ -53,24 +53,22 @@ class Pinned:
     """
 
     def __init__(
-        self, blocks: Sequence[nn.Module], *, without: Set[int] = frozenset(), key: str = "", cudart: Any = None
+        self, blocks: Sequence[nn.Module], *, cudart: Any, without: Set[int] = frozenset(), key: str = ""
     ) -> None:
-        self._cudart = cudart if cudart is not None else _cudart()
-        rows, end = list[list[tuple[Leaf, int]]](), 0
+        self._cudart = cudart
+        places, end = list[tuple[Leaf, int]](), 0
         for block in blocks:
             end += -end % mmap.PAGESIZE
-            rows.append([])
             for held in _by_address(block, without).values():
                 size = max(num_bytes_under(leaf.value) for leaf in held)
-                rows[-1] += [(leaf, end) for leaf in held]
+                places += [(leaf, end) for leaf in held]
                 end += size + -size % GPU_ALIGN
         self.num_bytes = end
-        self._memory = _Memory(end, f"{key} {[begin for row in rows for _, begin in row]}" if key else "")
+        self._memory = _Memory(end, f"{key} {[begin for _, begin in places]}" if key else "")
         try:
             whole = torch.frombuffer(self._memory.map, dtype=torch.uint8)
-            for row in rows:  # one by one: what held a block before is given back before the next is filled
-                for leaf, begin in row:
-                    self._lay(leaf, whole[begin : begin + num_bytes_under(leaf.value)])
+            for leaf, begin in places:  # what held one before is given back before the next is filled
+                self._lay(leaf, whole[begin : begin + num_bytes_under(leaf.value)])
             self._memory.fill()
         except BaseException:
             self._memory.leave()
@@ -172,7 +170,3 @@ def _leave(path: Path, file: int) -> None:
     if file >= 0:
         remove_unused(path, file)
         os.close(file)
-
-
-def _cudart() -> Any:
-    return torch.cuda.cudart()

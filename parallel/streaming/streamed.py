@@ -8,6 +8,7 @@ swapping in ComfyUI; fixed slots, events in slot of waits, and forwards in slot 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable, Collection, Sequence, Set
@@ -17,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from ..group import Group
-from .layout import Layout, Leaf, align_of, point
+from .forwards import in_place_of
+from .layout import Layout, align_of, point
 from .movers import Mover, mover_for, padded
 
 NUM_SLOTS = 2  # one computes while the other fills; a third gains nothing where blocks are alike
@@ -53,12 +55,13 @@ class Streamed:
         size = padded(size, group) if group is not None else size
         self._slots = [_slot(size, device) for _ in range(min(NUM_SLOTS, len(streamed)))]
         self._holds: list[int | None] = [None] * len(self._slots)  # the block in each slot, or on its way there
-        self._views: dict[tuple[int, int], list[tuple[Leaf, Tensor]]] = {}
+        # By block and slot what its leaves are pointed at there.
+        self._views = {index: [self._layouts[index].within(slot) for slot in self._slots] for index in streamed}
         self._next = dict(zip(streamed, (*streamed[1:], *streamed[:1]), strict=True))
         self._last: int | None = None
         self._running: int | None = None
         self.num_brought = 0
-        self._before: dict[int, Any] = {}
+        self._undo = contextlib.ExitStack()
         self._mover = mover(self._slots, group) if streamed else None
         try:
             for index, slot in zip(resident, self._resident, strict=True):
@@ -81,21 +84,14 @@ class Streamed:
         if self._mover is not None:
             self._mover.end()
             self._mover = None
-        for index, forward in self._before.items():
-            if forward is None:
-                del vars(self._blocks[index])["forward"]
-            else:
-                vars(self._blocks[index])["forward"] = forward
-        self._before.clear()
+        self._undo.close()
         for views in self._at_rest:
             point(views)
         self._slots, self._resident = [], []
         self._views.clear()
 
     def _wrap(self, index: int) -> None:
-        block = self._blocks[index]
-        self._before[index] = vars(block).get("forward")
-        inner = block.forward
+        inner = self._blocks[index].forward
 
         @functools.wraps(inner)
         def forward(*args: Any, **kwargs: Any) -> Any:
@@ -105,7 +101,7 @@ class Streamed:
         if "torch._dynamo" in sys.modules:  # a module that is compiled whole runs such a block uncompiled
             wrapped = torch.compiler.disable(forward)
             wrapped.__wrapped__ = inner  # by which a self-check finds it
-        vars(block)["forward"] = wrapped
+        self._undo.enter_context(in_place_of(self._blocks[index], wrapped))
 
     def _run(self, index: int, inner: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         assert self._mover is not None, "a block runs while its module is streamed"
@@ -115,7 +111,7 @@ class Streamed:
                 self._mover.used(slot)
         slot = self._slot_of(index)
         self._running = index
-        point(self._viewed(index, slot))
+        point(self._views[index][slot])
         try:
             made = inner(*args, **kwargs)
         finally:
@@ -160,11 +156,6 @@ class Streamed:
         self._mover.bring(slot, self._layouts[index])
         self._holds[slot] = index
         self.num_brought += 1
-
-    def _viewed(self, index: int, slot: int) -> list[tuple[Leaf, Tensor]]:
-        if (index, slot) not in self._views:
-            self._views[index, slot] = self._layouts[index].within(self._slots[slot])
-        return self._views[index, slot]
 
 
 def _slot(num_bytes: int, device: torch.device) -> Tensor:

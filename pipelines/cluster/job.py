@@ -153,14 +153,10 @@ def _failure(machine: RayMachine, end: Mapping[str, Any], *, is_alone: bool) -> 
     if end["state"] == "cancelled":
         return machine.lose(MachineLost("has ended the job by itself"))
     reason = worded("{}: {}", machine.name, end["reason"])
-    if end["state"] == "refused":
-        error = BadInput(reason)
+    if end["state"] == "refused" or end["code"] in (OutOfMemory.code, EASED):
+        error = BadInput(reason) if end["state"] == "refused" else OutOfMemory(reason)
         error.code = end["code"]
         return error
-    if end["code"] in (OutOfMemory.code, EASED):
-        short = OutOfMemory(reason)
-        short.code = end["code"]
-        return short
     if is_alone:
         return RankFailed(reason)
     lost = MachineLost(f"could not go on ({end['reason']})")

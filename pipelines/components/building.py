@@ -45,17 +45,21 @@ def load(
     device: str,
     settle: Settle | None = None,
     readers: Readers | None = None,
+    deal_out: Callable[[Any], Collection[str]] | None = None,
 ) -> Any | None:
     """What diffusers' `from_pretrained` gives, with its weights on `device` and the buffers of its constructor on the
     host; None for files with other names, which it may convert.
 
     `settle` is called with each layer and the name of the parameter that it has just been given. Collective with
-    `readers`, the ranks that read it together.
+    `readers`, the ranks that read it together. `deal_out` is given it before its weights, shards it, and tells which of
+    them other ranks alone read.
     """
     component = build(kind, files.folder, dtype=dtype)
     if misfits(component, files):
         return None
-    fill(component, files, dtype=dtype, device=torch.device(device), settle=settle, readers=readers)
+    elsewhere = deal_out(component) if deal_out else ()
+    place = torch.device(device)
+    fill(component, files, dtype=dtype, device=place, settle=settle, readers=readers, elsewhere=elsewhere)
     return component
 
 
@@ -89,7 +93,7 @@ def fill(
     device: torch.device,
     settle: Settle | None = None,
     readers: Readers | None = None,
-    elsewhere: Collection[str] = frozenset(),
+    elsewhere: Collection[str] = (),
 ) -> None:
     """Give it the files' weights on `device`, in the dtypes that `from_pretrained(dtype=...)` gives them.
 
@@ -238,15 +242,14 @@ def _flat(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
             yield value
 
 
-class _Offline:
+class _Offline(threading.local):
     """Stands for the hub client's HF_HUB_OFFLINE: true within `offline()` of this thread, else as it was."""
 
-    def __init__(self, before: Any) -> None:
-        self.before = before
-        self.thread = threading.local()
+    def __init__(self, before: Any) -> None:  # which each thread does
+        self.before, self.depth = before, 0
 
     def __bool__(self) -> bool:
-        return getattr(self.thread, "depth", 0) > 0 or bool(self.before)
+        return self.depth > 0 or bool(self.before)
 
 
 @contextlib.contextmanager
@@ -258,8 +261,8 @@ def offline() -> Iterator[None]:
     with _INSTALLING:
         if not isinstance(constants.HF_HUB_OFFLINE, _Offline):
             setattr(constants, "HF_HUB_OFFLINE", _Offline(constants.HF_HUB_OFFLINE))  # noqa: B010 (a bool by its type)
-    thread = cast("_Offline", constants.HF_HUB_OFFLINE).thread
-    thread.depth = getattr(thread, "depth", 0) + 1
+    thread = cast("_Offline", constants.HF_HUB_OFFLINE)
+    thread.depth += 1
     try:
         yield
     finally:
@@ -275,23 +278,17 @@ def quiet_libraries() -> Iterator[None]:
     import diffusers.utils.logging as diffusers_logging
     import transformers.utils.logging as transformers_logging
 
-    modules = (diffusers_logging, transformers_logging)
-    bars = [module for module in modules if module.is_progress_bar_enabled()]
-    # Not by their verbosity: Logger.setLevel writes to every logger there is, 3 MiB of pages that ranks share.
-    loggers = [logging.getLogger(name) for name in ("diffusers", "transformers")]
-    before = [(each, each.handlers, each.propagate) for each in loggers]
-    for module in modules:
-        module.disable_progress_bar()
-    for each in loggers:
-        each.handlers = [logging.NullHandler()]
-        each.propagate = False
-    try:
+    with contextlib.ExitStack() as stack:
+        for module in (diffusers_logging, transformers_logging):
+            if module.is_progress_bar_enabled():
+                stack.callback(module.enable_progress_bar)
+            module.disable_progress_bar()
+        # Not by their verbosity: Logger.setLevel writes to every logger there is, 3 MiB of pages that ranks share.
+        for each in map(logging.getLogger, ("diffusers", "transformers")):
+            stack.callback(vars(each).update, handlers=each.handlers, propagate=each.propagate)
+            each.handlers = [logging.NullHandler()]
+            each.propagate = False
         yield
-    finally:
-        for each, handlers, propagate in before:
-            each.handlers, each.propagate = handlers, propagate
-        for module in bars:
-            module.enable_progress_bar()
 
 
 def one_call_at_a_time(tokenizer: Any) -> Any:

@@ -13,6 +13,7 @@ import importlib.metadata
 import importlib.util
 import logging
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -256,9 +257,20 @@ def load_sharded(
     return load_share(files, mesh_over(plan, mesh), dtype=dtype, device=device)
 
 
-def load_share(files: ComponentFiles, mesh: Mesh, *, dtype: Dtype, device: str) -> tuple[Any, Handle]:
+def load_share(
+    files: ComponentFiles,
+    mesh: Mesh,
+    *,
+    dtype: Dtype,
+    device: str,
+    checkpoint: Path | None = None,
+    quantization: Quantization = "none",
+    working_bytes: int = 0,
+    num_alike: int = 1,
+) -> tuple[Any, Handle]:
     """What this rank holds of a transformer, and its handle; alike on every rank of the mesh, though none waits here.
-    Collective where its blocks are dealt out over GPUs, which have room for so many.
+    Collective where its blocks are dealt out over GPUs, which have room for so many, beside `working_bytes` and other
+    transformers, `num_alike` in all. `checkpoint` as of `load_component`.
 
     Raises ValueError naming what does not fit.
     """
@@ -266,28 +278,36 @@ def load_share(files: ComponentFiles, mesh: Mesh, *, dtype: Dtype, device: str) 
 
     from ...parallel.sharding.sections.dealing import rooms_among
     from ...parallel.sharding.shard import shard
-    from ..spreading.transformer import Handle, attend_to, split_plan_of, time_of
-    from . import building
-    from .memory import default_budget
+    from ..spreading.transformer import BY_TIME, Handle, attend_to, split_plan_of
+    from . import building, single_file
+    from .memory import DTYPE_BITS, QUANTIZED_BITS, default_budget, spare_bytes
 
-    plan, place = mesh.plan, torch.device(device)
-    with one_sentence(files, None), building.quiet_libraries(), building.offline():
-        transformer = building.build(component_class(files), files.folder, dtype=torch_dtype(dtype))
-        if wrong := building.misfits(transformer, files):
-            raise ValueError(f"{len(wrong)} tensors are missing or have another shape, first {wrong[0][:100]}")
-    split = split_plan_of(transformer) if plan.splits_forward else None
-    rooms: list[int] = []
-    if plan.layers > 1 and place.type == "cuda" and mesh.voters is not None:
-        rooms = rooms_among(int(default_budget(device)), mesh)
-    handle = shard(transformer, split, mesh, handle=Handle, device=place, work=time_of, rooms=rooms)
-    attend_to(transformer, handle)
-    elsewhere = handle.sections.dealt.elsewhere if handle.sections is not None else frozenset[str]()
-    with one_sentence(files, None):
-        building.fill(transformer, files, dtype=torch_dtype(dtype), device=place, elsewhere=elsewhere)
+    plan, place, handles = mesh.plan, torch.device(device), list[Handle]()
+
+    def deal_out(transformer: Any) -> Collection[str]:
+        split = split_plan_of(transformer) if plan.splits_forward else None
+        rooms: list[int] = []
+        if plan.layers > 1 and place.type == "cuda" and mesh.voters is not None:
+            room = default_budget(device) + spare_bytes(device) - working_bytes
+            rooms = rooms_among(int(room) // num_alike, mesh)
+        how = replace(
+            BY_TIME, rooms=rooms, shrinks=QUANTIZED_BITS.get(quantization, whole := DTYPE_BITS[dtype]) / whole
+        )
+        handles.append(handle := shard(transformer, split, mesh, handle=Handle, device=place, how=how))
+        attend_to(transformer, handle)
+        return handle.sections.dealt.elsewhere if handle.sections is not None else ()
+
+    number, settle = torch_dtype(dtype), _settler(quantization, device, rests=False)
+    with one_sentence(files, checkpoint), building.quiet_libraries(), building.offline():
+        cls, told = component_class(files), {"dtype": number, "device": device, "settle": settle, "deal_out": deal_out}
+        if checkpoint is not None:
+            transformer = single_file.load(cls, files, checkpoint, **told)
+        elif (transformer := building.load(cls, files, **told)) is None:
+            raise ValueError(f"its tensors are not those of {files.class_name}; only what is loaded whole is converted")
     if plan.weights == 1:  # the buffers that its constructor made; FSDP has moved them otherwise
         for module in transformer.modules():
             module._buffers.update({name: each.to(place) for name, each in module._buffers.items() if each is not None})
-    return transformer, handle
+    return transformer, handles[0]
 
 
 class Shell:

@@ -9,7 +9,7 @@ import functools
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ logger = logging.getLogger("latentloom")
 ASK_S = 0.1  # between looks at whether a waiting job was cancelled; a loan that ends is heard of at once
 ONE_RANK = ParallelPlan()  # the plan of a stage that one rank does, or this process
 
+Key = tuple[Any, ...]  # what describes a loaded component
 Wanted = Mapping[Hashable, Hashable]  # {component: the condition it has to be in while it is used}
 
 
@@ -38,11 +39,6 @@ class Condition:
     graphs: Graphs = "off"  # whether forwards are replayed as CUDA graphs; with auto where that pays, and memory allows
     step_cache: StepCache = "none"
 
-    @property
-    def is_alone(self) -> bool:
-        """Whether hooks hang on the transformer meanwhile, or buffers stand for its inputs: they know of one use."""
-        return self.plan.num_ranks > 1 or self.step_cache != "none" or self.graphs != "off"
-
 
 def condition_of(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Condition:
     """In which condition this use wants a transformer."""
@@ -51,14 +47,12 @@ def condition_of(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Con
     if graphs == "auto" and not model.device.startswith("cuda"):
         graphs = "off"
     if graphs == "auto" and (reason := why_no_graphs(model, plan, has_step_cache=step_cache != "none")):
-        _say_once(reason)
+        _say_once("steps run without CUDA graphs: %s", reason)
         graphs = "off"
     return Condition(loras=model.loras, plan=plan, engine=model.engine, graphs=graphs, step_cache=step_cache)
 
 
-@functools.cache
-def _say_once(reason: str) -> None:
-    logger.info("steps run without CUDA graphs: %s", reason)
+_say_once = functools.cache(logger.info)
 
 
 def unshared() -> Hashable:
@@ -68,12 +62,13 @@ def unshared() -> Hashable:
 
 @dataclass(frozen=True)
 class Use:
-    """What one call does with a model: in which condition it wants the transformer, on which mesh, if on one, and which
-    components have no room on their device and rest on the host."""
+    """What one call does with a model: in which condition it wants the transformer, on which mesh, if on one, how many
+    bytes of the device it needs beside, and which components have no room there and rest on the host."""
 
     model: Model
     mesh: Mesh | None
     condition: Condition
+    working_bytes: int = 0
     rests: frozenset[str] = frozenset()
 
     @property
@@ -81,7 +76,7 @@ class Use:
         """The plan by which the ranks of the mesh hold the weights between them, if they do."""
         return self.mesh.plan if self.mesh is not None and self.mesh.plan.num_shares > 1 else None
 
-    def key(self, name: str) -> tuple[Any, ...]:
+    def key(self, name: str) -> Key:
         model = self.model
         quantization = model.quantization if is_quantized(name) else "none"
         shares = (self.shares,) if is_transformer(name) else ()
@@ -92,13 +87,20 @@ class Use:
         loras = [(lora.sha256, lora.adapter) for lora in self.model.loras]
         return repr((*(each for each in self.key(name) if each != self.model.device), loras))
 
-    def wanted(self, names: Sequence[str]) -> dict[Hashable, Hashable]:
+    def is_alone(self, name: str) -> bool:
+        """Whether nobody else may use this component meanwhile: its blocks come from the host, or hooks hang on the
+        transformer, or buffers stand for its inputs, which know of one use."""
+        how = self.condition
+        is_changed = how.plan.num_ranks > 1 or how.step_cache != "none" or how.graphs != "off"
+        return name in self.rests or (is_transformer(name) and is_changed)
+
+    def wanted(self, names: Iterable[str]) -> dict[Hashable, Hashable]:
         """In which condition these components are wanted, as `Loans` is asked for them."""
         from .lora import TAKERS
 
         wanted: dict[Hashable, Hashable] = {}
         for name in names:
-            if name in self.rests or (is_transformer(name) and self.condition.is_alone):
+            if self.is_alone(name):
                 wanted[self.key(name)] = unshared()
             elif is_transformer(name):
                 wanted[self.key(name)] = self.condition

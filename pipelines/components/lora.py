@@ -7,9 +7,9 @@ only; any other file goes to both. Text-encoder parts go to the CLIP encoders of
 import logging
 import re
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +27,8 @@ TAKERS = ("transformer", "transformer_2", "text_encoder", "text_encoder_2")  # n
 EXPERTS = {"transformer": re.compile(r"high[_\- ]?noise", re.I), "transformer_2": re.compile(r"low[_\- ]?noise", re.I)}
 
 
-@dataclass(frozen=True)
-class _Read:
-    """A LoRA file in diffusers' names, as the pipeline's converter gave it."""
-
-    tensors: Mapping[str, Any]
-    alphas: Mapping[str, float] | None
-    metadata: Mapping[str, Any] | None
-
-    def num_layers(self, name: str) -> int:
-        """Layers of component `name` that the file changes."""
-        ends = (".lora_A.weight", ".lora_down.weight", ".lora.down.weight", ".lokr_w1", ".lokr_w1_a")
-        return sum(key.startswith(f"{name}.") and key.endswith(ends) for key in self.tensors)
+# How names of tensors end of which a layer that a LoRA changes has one.
+ENDS = (".lora_A.weight", ".lora_down.weight", ".lora.down.weight", ".lokr_w1", ".lokr_w1_a")
 
 
 def fit(component: Any, name: str, *, loras: Sequence[Lora], pipeline: str) -> None:
@@ -110,10 +100,10 @@ def _load(component: Any, name: str, *, lora: Lora, mixin: Any) -> bool:
         tensors, *alphas, metadata = mixin.lora_state_dict(
             lora.path, return_alphas=True, return_lora_metadata=True, use_safetensors=True, local_files_only=True
         )
-    read = _Read(tensors, alphas[0] if alphas else None, metadata)
-    _check_match(read, lora, mixin)
-    part = "transformer" if name == "transformer_2" else name
-    if not _is_for(lora, name) or not read.num_layers(part):
+    changed = Counter(key.partition(".")[0] for key in tensors if key.endswith(ENDS))  # layers of each component
+    _check_match(tensors, changed, lora, mixin)
+    num_read = changed["transformer" if name == "transformer_2" else name]
+    if not _is_for(lora, name) or not num_read:
         return False
     shapes = _shapes(component)
     with _one_sentence(lora), quiet_libraries(), offline(), warnings.catch_warnings():
@@ -121,13 +111,13 @@ def _load(component: Any, name: str, *, lora: Lora, mixin: Any) -> bool:
         warnings.filterwarnings("ignore", message="TorchaoLoraLinear was instantiated")  # it cannot merge, nor do we
         if name.startswith("text_encoder"):
             mixin.load_lora_into_text_encoder(
-                dict(read.tensors),
-                network_alphas=read.alphas,
+                dict(tensors),
+                network_alphas=alphas[0] if alphas else None,
                 text_encoder=component,
                 prefix=name,
                 lora_scale=1.0,
                 adapter_name=lora.adapter,
-                metadata=read.metadata,
+                metadata=metadata,
             )
         else:
             _load_transformer(component, name, lora=lora, mixin=mixin)
@@ -137,7 +127,7 @@ def _load(component: Any, name: str, *, lora: Lora, mixin: Any) -> bool:
             f"LoRA {lora.path} has other sizes than this model, or is a control LoRA, which is not supported; "
             "use one made for it"
         )
-    _check_layers(component, name, lora=lora, num_read=read.num_layers(part))
+    _check_layers(component, name, lora=lora, num_read=num_read)
     _mark(component)[lora.adapter] = lora.sha256
     return True
 
@@ -158,12 +148,12 @@ def _shapes(component: Any) -> dict[str, tuple[int, ...]]:
     return {name: shape for name, shape in weights.items() if ".lora_" not in name and ".lokr_" not in name}
 
 
-def _check_match(read: _Read, lora: Lora, mixin: Any) -> None:
+def _check_match(tensors: Mapping[str, Any], changed: Mapping[str, int], lora: Lora, mixin: Any) -> None:
     loadable = [name for name in mixin._lora_loadable_modules if name in TAKERS]
-    if not any(read.num_layers(name) for name in loadable):
-        some = ", ".join(sorted(read.tensors)[:2])
+    if not changed.keys() & loadable:
+        some = ", ".join(sorted(tensors)[:2])
         raise ValueError(f"LoRA {lora.path} has nothing for this model (it names {some[:200]}); use one made for it")
-    others = {key.partition(".")[0] for key in read.tensors} - {*loadable}
+    others = {key.partition(".")[0] for key in tensors} - {*loadable}
     if others:
         logger.warning("LoRA %s: its parts for %s are not used", lora.path, ", ".join(sorted(others))[:200])
 

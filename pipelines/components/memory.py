@@ -104,7 +104,7 @@ def expected_bytes(files: ComponentFiles, model: Model, *, weights: int = 1) -> 
         return files.num_parameters * whole_bits // 8 // (weights if files.name.startswith("transformer") else 1)
     num_bits = QUANTIZED_BITS[model.quantization]
     if files.name.startswith("transformer"):
-        return files.num_parameters * num_bits // 8
+        return files.num_parameters * num_bits // 8 // weights
     num_bytes = 0
     for name, entry in (item for file in files.weights for item in file.tensors.items()):
         num_bytes += entry.numel * (whole_bits if is_left_whole(files.name, name, entry) else num_bits) // 8
@@ -139,43 +139,42 @@ def is_quantized(name: str) -> bool:
     return name.startswith(QUANTIZED)
 
 
-def bytes_of(component: Any) -> int:
-    return sum(map(tensor_bytes, (*component.parameters(), *component.buffers())))
+def bytes_of(component: Any, *, is_share: bool = False) -> int:
+    """Of a share, what this rank has of it: the meta device stands for the others."""
+    tensors = (*component.parameters(), *component.buffers())
+    return sum(tensor_bytes(each) for each in tensors if not (is_share and each.is_meta))
 
 
 def tensor_bytes(tensor: Any) -> int:
-    """Bytes of a tensor; of a quantized weight, of what it is made of, not of what it stands for."""
+    """Bytes of a tensor; of a quantized weight, or one that ranks share, of what it is made of here, not of what it
+    stands for."""
     if hasattr(tensor, "__tensor_flatten__"):
-        return sum(tensor_bytes(getattr(tensor, name)) for name in tensor.__tensor_flatten__()[0])
+        parts = (getattr(tensor, name) for name in tensor.__tensor_flatten__()[0])
+        return sum(tensor_bytes(each) for each in parts if hasattr(each, "numel"))
     return tensor.numel() * tensor.element_size()
 
 
 def default_budget(place: str) -> float:
     """Bytes of an accelerator, or of the host, that components may take."""
-    budget = _share_of_memory(place)
+    is_gpu = place.startswith("cuda")
+    budget = (DEVICE_SHARE if is_gpu else HOST_SHARE) * _total_bytes(place)
     if not (limit := memory_limit()):
         return budget
-    return min(budget, USABLE_SHARE * limit - (CONTEXT_BYTES if place.startswith("cuda") else 0))
-
-
-@functools.cache
-def _share_of_memory(place: str) -> float:
-    if place.startswith("cuda"):
-        import torch
-
-        return DEVICE_SHARE * torch.cuda.get_device_properties(place).total_memory
-    return HOST_SHARE * host_bytes()
+    return min(budget, USABLE_SHARE * limit - (CONTEXT_BYTES if is_gpu else 0))
 
 
 def spare_bytes(place: str) -> float:
     """Bytes of an accelerator that its budget leaves for what is computed; of others, and under a limit that somebody
     has set, none are reckoned."""
-    return 0 if memory_limit() or not place.startswith("cuda") else _left_by_budget(place)
+    if memory_limit() or not place.startswith("cuda"):
+        return 0
+    return (USABLE_SHARE - DEVICE_SHARE) * _total_bytes(place) - CONTEXT_BYTES
 
 
 @functools.cache
-def _left_by_budget(place: str) -> float:
+def _total_bytes(place: str) -> int:
+    if not place.startswith("cuda"):
+        return host_bytes()
     import torch
 
-    total = torch.cuda.get_device_properties(place).total_memory
-    return (USABLE_SHARE - DEVICE_SHARE) * total - CONTEXT_BYTES
+    return torch.cuda.get_device_properties(place).total_memory

@@ -7,6 +7,7 @@ are mapped and lie where they rest; for a GPU they are pinned.
 
 from __future__ import annotations
 
+import functools
 import logging
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +20,7 @@ from ...parallel.group import Axis, Group
 from ...parallel.mesh import Mesh, gatherers
 from ...parallel.sharding.hooks import modules_ending
 from ...parallel.streaming.layout import Layout, Leaf, align_of, leaves, num_bytes_under, outside_of, shared_by_several
-from ...parallel.streaming.movers import NUM_SHARES, is_sooner, padded
+from ...parallel.streaming.movers import NUM_SHARES, is_sooner, mover_for, padded
 from ...parallel.streaming.pinned import Pinned
 from ...parallel.streaming.streamed import NUM_SLOTS, Streamed
 from ...parallel.together import start_agreeing
@@ -48,7 +49,7 @@ class Resting:
         self._kept = modules_ending(component, self.blocks, split.lent) if split else []
         self._pinned: Pinned | None = None
         self._streamed: Streamed | None = None
-        self._resident: tuple[int, ...] = ()
+        self.resident: tuple[int, ...] = ()  # the blocks that stay, or stayed when it was streamed last
         self._mesh: Mesh | None = None  # whose ranks gather what they bring, if they do
         self._judged: Mesh | None = None  # whose ranks have tried whether that is sooner
         self._is_sooner = False
@@ -76,46 +77,52 @@ class Resting:
 
     @property
     def num_resident(self) -> int:
-        return len(self._resident) if self._streamed else 0
+        return len(self.resident) if self._streamed else 0
 
-    def begin(self, room: float, mesh: Mesh | None = None) -> None:
-        """Within so many bytes of the device, as many blocks on it as fit. Raises `ValueError` for a budget that
-        someone has set and that is too small for any way to run it.
+    def shared_bytes(self, group: Group) -> int:
+        """What it takes of the device where ranks hold its blocks between them."""
+        sizes = [padded(size, group) for size in self.sizes]
+        return self.outside_bytes + NUM_SLOTS * max(sizes, default=0) + sum(sizes) // group.size
+
+    def begin(self, room: float, mesh: Mesh | None = None, *, most: float | None = None, keeps: bool = False) -> None:
+        """Within so many bytes of the device, as many blocks on it as fit, and at `most` so many. Raises `ValueError`
+        for a budget that someone has set and that is too small for any way to run it.
 
         Collective with a mesh: if it rests and lies alike on all its ranks, those that share tokens bring a share of
-        each block and gather it, where that is sooner; of blocks then as many stay as where the least do.
+        each block and gather it, where that is sooner; of blocks then as many stay as where the least do. If it `keeps`
+        shares, these lie on the devices, if all have room, and no block stays.
         """
-        most, goes_on = self._most_resident(room), self._streamed is not None
-        if mesh is not None and (agreed := self._agreed(room, mesh)) is not None:
-            goes_on, most = agreed
+        self._most = len(self.blocks) if most is None else int(min(most, len(self.blocks)))
+        stay, goes_on = self._most_resident(room), self._streamed is not None
+        if mesh is not None and (agreed := self._agreed(room, mesh, keeps)) is not None:
+            goes_on, stay = agreed
         else:
             mesh = None
         if goes_on and self._mesh is mesh:
-            now = len(self._resident)
-            if now == most or now < most < now + max(1, len(self.blocks) // GROWS_BY):
+            now = len(self.resident)
+            if now == stay or now < stay < now + max(1, len(self.blocks) // GROWS_BY):
                 return
         self.end()
         if self.least_bytes > room and memory_limit():
             least = memory_limit() + (self.least_bytes - room) / USABLE_SHARE
-            raise ValueError(too_small(self.name, least))
-        self._resident, self._mesh = spread(len(self.blocks), most), mesh
+            allowed = f"{MEMORY} or --memory allows {memory_limit() / 1e9:.3g} GB"
+            raise ValueError(
+                f"{allowed}, and {self.name} needs {least / 1e9:.3g} GB even with its blocks brought one by one; allow "
+                "that much, or use quantization or a smaller picture"
+            )
+        self.resident, self._mesh = spread(len(self.blocks), stay), mesh
         self._streamed = Streamed(
             self.blocks,
             device=self.device,
-            resident=self._resident,
+            resident=self.resident,
             without=frozenset(self._without),
             group=gatherers(mesh) if mesh is not None else None,
+            mover=functools.partial(mover_for, keeps=keeps and mesh is not None),
         )
-        if most < len(self.blocks):
+        if stay < len(self.blocks):
             told = "%s: %d of %d blocks stay on %s, the others come from the host's memory%s"
-            how = f", in shares of {mesh[Axis.SEQUENCE].size} ranks" if mesh is not None else ""
-            logger.info(told, self.name, most, len(self.blocks), self.device, how)
-
-    def ease(self) -> bool:
-        """Half as many blocks stay from now on, and none after that; whether any did."""
-        stayed = min(len(self._resident), self._most)
-        self._most = stayed // 2 if self._most == len(self.blocks) else 0
-        return self._most < stayed
+            how = f", in shares of {mesh[Axis.SEQUENCE].size} ranks{', once' * keeps}" if mesh is not None else ""
+            logger.info(told, self.name, stay, len(self.blocks), self.device, how)
 
     def end(self) -> None:
         """Of the device it takes only what is in no block. A second call does nothing."""
@@ -142,12 +149,14 @@ class Resting:
             if self._pinned is not None:
                 self._pinned.free()
             if self._pins:
-                self._pinned = Pinned(self.blocks, without=self._without, key=self.key)
+                cudart = torch.cuda.cudart()
+                self._pinned = Pinned(self.blocks, cudart=cudart, without=self._without, key=self.key)
             else:
                 told = "%s: the host's memory has no room for its blocks, which are read from the disk in each step"
                 logger.warning(told, self.name)
-            outside = outside_of(self._component, self.blocks)
-            _move([*leaves(outside), *self._left_out()], self.device)
+            inside = leaves(each for block in self.blocks for each in block.modules())
+            left_out = [leaf for leaf in inside if leaf.value.data_ptr() in self._without]
+            _move([*leaves(outside_of(self._component, self.blocks)), *left_out], self.device)
             self._without = shared_by_several(self._component, self.blocks, kept=self._kept)  # by where they are now
         layouts = [self._layout(block) for block in self.blocks]
         self.sizes = [each.num_bytes for each in layouts]
@@ -158,20 +167,18 @@ class Resting:
     def _layout(self, block: nn.Module) -> Layout:
         return Layout(block, without=self._without, align=align_of(self.device))
 
-    def _left_out(self) -> Iterator[Leaf]:
-        for block in self.blocks:
-            yield from (leaf for leaf in leaves(block.modules()) if leaf.value.data_ptr() in self._without)
-
     def _most_resident(self, room: float) -> int:
         count = len(self.blocks)
         fits = (n for n in range(self._most, 0, -1) if self.outside_bytes + self._taken(spread(count, n)) <= room)
         return next(fits, 0)
 
-    def _agreed(self, room: float, mesh: Mesh) -> tuple[bool, int] | None:
+    def _agreed(self, room: float, mesh: Mesh, keeps: bool) -> tuple[bool, int] | None:
         """Collective: whether all go on as they did, and how many blocks stay; None where each brings whole ones."""
         # One that begins anew alone would ask for other blocks than the others, and so all do.
         goes_on = self._streamed is not None and self._mesh is mesh
-        wish: Wish = goes_on, self._most_gathering(room, mesh[Axis.SEQUENCE]), self._judged is mesh
+        group = mesh[Axis.SEQUENCE]
+        most = (self.shared_bytes(group) <= room) - 1 if keeps else self._most_gathering(room, group)
+        wish: Wish = goes_on, most, keeps or self._judged is mesh
         alike = start_agreeing(wish, (self.name, self.key, self._lies), mesh)()
         if alike is None or alike[1] < 0:
             return None
@@ -180,7 +187,7 @@ class Resting:
             largest = self._layout(self.blocks[self.sizes.index(max(self.sizes))])
             sooner = is_sooner(largest, self.device, gatherers(mesh))
             self._is_sooner, self._judged = start_agreeing((sooner,), None, mesh)() == [1], mesh
-        return (bool(alike[0]), alike[1]) if self._is_sooner else None
+        return (bool(alike[0]), alike[1]) if keeps or self._is_sooner else None
 
     def _most_gathering(self, room: float, group: Group) -> int:
         """As many as stay beside shares that are gathered; -1 where these have no room."""
@@ -206,14 +213,6 @@ def blocks_of(module: nn.Module) -> Iterator[nn.Module]:
 def spread(num_blocks: int, num_resident: int) -> tuple[int, ...]:
     """Which of so many blocks stay, as evenly as can be; the last one does before the first."""
     return tuple(i for i in range(num_blocks) if i * num_resident // num_blocks != (i + 1) * num_resident // num_blocks)
-
-
-def too_small(name: str, least_bytes: float) -> str:
-    limit = memory_limit() / 1e9
-    return (
-        f"{MEMORY} or --memory allows {limit:.3g} GB, and {name} needs {least_bytes / 1e9:.3g} GB even with its blocks "
-        "brought one by one; allow that much, or use quantization or a smaller picture"
-    )
 
 
 def _move(found: Iterable[Leaf], device: torch.device) -> None:

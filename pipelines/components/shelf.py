@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import threading
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.mesh import Mesh
 from ...parallel.ranks.heap import give_back_rest
-from ..models.component_files import ModelFiles, inspect_model
+from ..models.component_files import ComponentFiles, ModelFiles, inspect_model
 from ..models.describe import fingerprint_of
 from ..models.source import single_files
 from ..values import Lora, Model
-from .loans import ONE_RANK, Loans, Use, condition_of, may_rest
+from .loans import ONE_RANK, Key, Loans, Use, condition_of, is_transformer, may_rest
 from .memory import Held, default_budget, expected_bytes, memory_limit, spare_bytes
 
 if TYPE_CHECKING:
@@ -38,11 +39,17 @@ class StoredComponent:
     share: tuple[Mesh, Handle] | None = None
     prepared: Prepared | None = None  # how a transformer is spread and compiled now
     resting: Resting | None = None  # where its device has no room for all of it
+    working_bytes: int = 0  # what of the device its last use needed beside
 
     @property
     def device_bytes(self) -> int:
         """What it takes of its device, but for graphs."""
         return self.num_bytes if self.resting is None else self.resting.num_bytes
+
+    @property
+    def host_bytes(self) -> int:
+        """What of it is pinned."""
+        return 0 if self.resting is None else self.resting.host_bytes
 
     @property
     def graph_bytes(self) -> int:
@@ -63,9 +70,11 @@ class Shelf:
 
     def __init__(self, budget_bytes: int | None) -> None:
         self._budget_bytes = budget_bytes
-        self._entries: dict[tuple[Any, ...], StoredComponent] = {}
+        self._entries: dict[Key, StoredComponent] = {}
         self._files: dict[tuple[str, str], ModelFiles] = {}
-        self._crowded: set[tuple[Any, ...]] = set()  # what was there whole when memory ran out
+        # What memory ran out with: in uses that need so many bytes beside it, or more, it rests, and at most so many of
+        # its blocks stay on the device.
+        self._eased: dict[Key, tuple[int, float]] = {}
         self._num_ranks_here = 1
         self._lock = threading.RLock()  # held while components are loaded, never while somebody waits for a loan
         self._loans = Loans()
@@ -88,31 +97,33 @@ class Shelf:
             for key in list(self._entries):
                 self._drop(key)
             self._files.clear()
+            self._eased.clear()
 
     def ease(self, model: Model, names: Sequence[str]) -> bool:
-        """After memory ran out in spite of all that was reckoned: keep fewer blocks of these on the device from now on.
-        Whether there was any to spare."""
+        """After memory ran out in spite of all that was reckoned: in uses that need as much beside them, or more, half
+        as many blocks of these stay on the device, and none after that. Whether there was any to spare."""
         if not (model.device.startswith("cuda") or memory_limit()):
             return False
         use, found = Use(model, None, condition_of(model, ONE_RANK, "none")), False
         with self._lock:
-            for name in (name.rstrip("?") for name in names):
-                entry = self._entries.get(use.key(name))
-                if entry is None or not may_rest(self._files_of(model).components[name], use):
-                    continue
-                if model.graphs == "on" and name.startswith("transformer"):  # which what rests has none of
+            asked = {use.key(each.name): each for each in self._asked(model, names) if may_rest(each, use)}
+            for key in asked.keys() & self._entries.keys():
+                entry, (_, before) = self._entries[key], self._eased.get(key, (0, math.inf))
+                if model.graphs == "on" and is_transformer(asked[key].name):  # which what rests has none of
                     continue
                 if entry.resting is not None:
-                    found = entry.resting.ease() or found
-                elif not self._loans.is_lent(use.key(name)):
-                    self._crowded.add(use.key(name))
-                    self._drop(use.key(name))
-                    found = True
-            if not found:  # the next use may be a smaller one
-                for key in map(use.key, (name.rstrip("?") for name in names)):
-                    self._crowded.discard(key)
-                    if key in self._entries and self._entries[key].resting and not self._loans.is_lent(key):
-                        self._drop(key)
+                    stayed = min(len(entry.resting.resident), before)
+                    most = stayed // 2 if before == math.inf else 0
+                    found |= most < stayed
+                elif not self._loans.is_lent(key):
+                    self._drop(key)
+                    most, found = math.inf, True
+                else:
+                    continue
+                self._eased[key] = entry.working_bytes, most
+            if not found:  # something else has taken it, which may be gone by the next use
+                for key in asked:
+                    self._eased.pop(key, None)
             self._release(model.device)
         return found
 
@@ -123,12 +134,19 @@ class Shelf:
                 if entry.share is None and not self._loans.is_lent(key):
                     self._drop(key)
 
+    def drop_copies(self) -> None:
+        """Of what this rank holds a share, and has whole as well, keep the share alone."""
+        with self._lock:
+            for key in [(*key[:-1], None) for key, entry in self._entries.items() if entry.share]:
+                if key in self._entries and not self._loans.is_lent(key):
+                    self._drop(key)
+
     @property
     def num_bytes(self) -> int:
         """What the components here take, all memories together."""
         return sum(entry.device_bytes for entry in list(self._entries.values()))
 
-    def _make_room(self, place: str, num_bytes: int, keep: set[tuple[Any, ...]], working_bytes: int) -> None:
+    def _make_room(self, place: str, num_bytes: int, keep: set[Key], working_bytes: int) -> None:
         """For components to be loaded, and what is then computed beside them."""
         budget = self._evict(place, num_bytes, keep, working_bytes)
         if num_bytes and self._used_bytes(place) + num_bytes > budget:
@@ -137,13 +155,13 @@ class Shelf:
                 "components need %.1f GiB on %s, more than its budget of %.1f", needed, place, budget / 2**30
             )
 
-    def _make_host_room(self, num_bytes: int, keep: set[tuple[Any, ...]]) -> bool:
+    def _make_host_room(self, num_bytes: int, keep: set[Key]) -> bool:
         """For what is to be pinned, once for all ranks where they can share it: others that nobody uses now are no
         longer. Whether there is room now."""
         from ...parallel.streaming.pinned import shared_room
 
         num_bytes *= 1 if num_bytes <= shared_room() else self._num_ranks_here
-        pinned = {key: entry.resting.host_bytes for key, entry in self._entries.items() if entry.resting}
+        pinned = {key: entry.host_bytes for key, entry in self._entries.items()}
         room = default_budget("cpu") - num_bytes - sum(pinned.values())
         for key in sorted(pinned.keys() - keep, key=lambda key: self._entries[key].last_use):
             if room < 0 < pinned[key] and not self._loans.is_lent(key):
@@ -151,7 +169,7 @@ class Shelf:
                 self._drop(key)
         return room >= 0
 
-    def _evict(self, place: str, num_bytes: int, keep: set[tuple[Any, ...]], working_bytes: int) -> float:
+    def _evict(self, place: str, num_bytes: int, keep: set[Key], working_bytes: int) -> float:
         """Let go of what is used least, until so many bytes more are within the budget, which is given back."""
         # Graphs of what is kept hold what is computed beside it, or make way for that themselves.
         working_bytes -= sum(self._entries[key].graph_bytes for key in keep & self._entries.keys())
@@ -182,68 +200,58 @@ class Shelf:
 
     def _used_bytes(self, place: str) -> int:
         held = [entry for entry in self._entries.values() if entry.place == place]
-        pinned = [entry.resting.host_bytes for entry in self._entries.values() if entry.resting and place == "cpu"]
-        return sum(entry.device_bytes + entry.graph_bytes for entry in held) + sum(pinned)
+        pinned = sum(entry.host_bytes for entry in self._entries.values()) if place == "cpu" else 0
+        return sum(entry.device_bytes + entry.graph_bytes for entry in held) + pinned
 
-    def _rooms_of(
-        self, use: Use, names: Sequence[str], keep: set[tuple[Any, ...]], working_bytes: int
-    ) -> dict[str, float]:
-        """Which of these have no room for all of them, and what of the device is for each that has not."""
-        model = use.model
-        if not (model.device.startswith("cuda") or memory_limit()):
-            return {}
-        held = self._files_of(model).components
-        keys = {use.key(name): name for name in names if name in held and may_rest(held[name], use)}
-        sizes = {
-            key: self._entries[key].num_bytes if key in self._entries else expected_bytes(held[name], model)
-            for key, name in keys.items()
-        }
-        known = {key for key, name in keys.items() if name in use.rests or key in self._crowded}
-        rooms = self._rooms(model.device, sizes, rests=known, keep=keep, working_bytes=working_bytes)
-        return {keys[key]: room for key, room in rooms.items()}
-
-    def _rooms(
-        self,
-        place: str,
-        sizes: Mapping[tuple[Any, ...], int],
-        *,
-        rests: Set[tuple[Any, ...]],
-        keep: Set[tuple[Any, ...]],
-        working_bytes: int,
-    ) -> dict[tuple[Any, ...], float]:
+    def _rooms(self, use: Use, files: Iterable[ComponentFiles], keep: Set[Key]) -> dict[str, float]:
         """Of components that are used together, those that do not fit whole, and what of the device is for each.
 
-        Small ones come whole first. `sizes` are those of whole ones; what is there already stays as it is, and those
-        of `rests` are known not to fit.
+        Small ones come whole first. What is there already stays as it is, but for what is known not to fit.
         """
+        place, working_bytes = use.model.device, use.working_bytes
+        if not (place.startswith("cuda") or memory_limit()):
+            return {}
         left = self._budget(place, working_bytes)
         if self._budget_bytes is None:  # what is computed leaves some of its share
             left += max(0, spare_bytes(place) - working_bytes)
+        ours = {use.key(each.name): each for each in files if may_rest(each, use)}
         for key, entry in self._entries.items():
             stays = key in keep or entry.share or self._loans.is_lent(key)
-            if entry.place == place and stays and key not in sizes:
+            if entry.place == place and stays and key not in ours:
                 left -= entry.device_bytes + entry.graph_bytes
-        there = {key: self._entries[key].resting is not None for key in sizes if key in self._entries}
-        found: dict[tuple[Any, ...], int] = {}
-        for key, size in sorted(sizes.items(), key=lambda item: (there.get(item[0], True), item[1])):
-            if key in rests or there.get(key, size > left):
-                found[key] = size
+        sizes = {
+            key: self._entries[key].num_bytes if key in self._entries else expected_bytes(each, use.model)
+            for key, each in ours.items()
+        }
+        splits = use.mesh is not None and not any(is_transformer(each.name) for each in files)  # text encoders
+        is_whole = {key: entry.resting is None for key, entry in self._entries.items()}
+        found: dict[str, int] = {}
+        for key in sorted(ours, key=lambda key: (not is_whole.get(key), sizes[key])):
+            name, size = ours[key].name, sizes[key]
+            is_known = splits or name in use.rests or self._eased_to(key, working_bytes) is not None
+            if is_known or not is_whole.get(key, size <= left):
+                found[name] = size
             else:
                 left -= size
-        return {key: left * size / sum(found.values()) for key, size in found.items()}
+        return {name: left * size / sum(found.values()) for name, size in found.items()}
 
-    def _rest(self, key: tuple[Any, ...]) -> None:
+    def _eased_to(self, key: Key, working_bytes: int) -> float | None:
+        """At most so many of its blocks stay beside so many bytes; None where memory never ran out there."""
+        least, most = self._eased.get(key, (math.inf, math.inf))
+        return most if working_bytes >= least else None
+
+    def _rest(self, key: Key) -> None:
         entry = self._entries[key]
         if entry.resting is not None:
             entry.resting.end()
             self._release(entry.place)
 
-    def _forget_graphs(self, key: tuple[Any, ...]) -> None:
+    def _forget_graphs(self, key: Key) -> None:
         prepared = self._entries[key].prepared
         if prepared is not None:
             prepared.forget_graphs()
 
-    def _drop(self, key: tuple[Any, ...]) -> None:
+    def _drop(self, key: Key) -> None:
         entry = self._entries.pop(key)
         if not self._loans.is_lent(key):
             entry.unprepare()
@@ -255,13 +263,13 @@ class Shelf:
             gc.collect()  # its hooks hold each other
         self._release(place)
 
-    def _unprepare(self, keys: Sequence[tuple[Any, ...]]) -> None:
+    def _unprepare(self, keys: Sequence[Key]) -> None:
         with self._lock:
             for key in keys:
                 if key in self._entries:
                     self._entries[key].unprepare()
 
-    def _drop_shares(self, keep: set[tuple[Any, ...]]) -> None:
+    def _drop_shares(self, keep: set[Key]) -> None:
         """Forget the shares of other models and plans: whatever the budgets, so that all ranks do the same."""
         for key in [key for key, entry in self._entries.items() if entry.share and key not in keep]:
             self._drop(key)
@@ -276,6 +284,18 @@ class Shelf:
             import torch
 
             torch.cuda.empty_cache()
+
+    def _asked(self, model: Model, names: Iterable[str]) -> list[ComponentFiles]:
+        """The files of components by their names, but for those with a `?` that the model lacks. Raises `ValueError`
+        for another that it lacks."""
+        found = []
+        for name in names:
+            files = self._files_of(model).components.get(name.rstrip("?"))
+            if files is not None:
+                found.append(files)
+            elif not name.endswith("?"):
+                raise ValueError(f"model {model.source} has no {name}; it cannot do this step, choose another model")
+        return found
 
     def _files_of(self, model: Model) -> ModelFiles:
         """The model's files, checked again before the first load: they may have changed since it was described."""

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import mmap
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -48,8 +48,10 @@ def load(
     device: str,
     settle: Settle | None,
     readers: Readers | None = None,
+    deal_out: Callable[[Any], Collection[str]] | None = None,
 ) -> Any:
-    """The component in `files`, with the weights of `checkpoint` on `device`; Collective with `readers`.
+    """The component in `files`, with the weights of `checkpoint` on `device`; Collective with `readers`. `deal_out` as
+    of `building.load`.
 
     Raises `ValueError` for a file that is not this component's, or is packed in a way that is not known.
     """
@@ -60,6 +62,7 @@ def load(
     component = building.build(kind, files.folder, dtype=dtype)
     wanted = _in_our_names(kind, component, file, packing)
     _check(component, wanted)
+    elsewhere = deal_out(component) if deal_out else ()
     dtypes, place, maker = building.dtypes_of(component, dtype), torch.device(device), DeferredMaker(wanted)
     with _opened(file) as get, building.moved_by(readers, place) as move:
 
@@ -78,7 +81,7 @@ def load(
             found = maker.make(name, make)
             return found.to(place, dtypes[name] if found.is_floating_point() else found.dtype)
 
-        weights.fill(component, read, *([settle] if settle else []))
+        weights.fill(component, read, *([settle] if settle else []), elsewhere=elsewhere)
     return component
 
 
@@ -91,7 +94,7 @@ def _in_our_names(kind: Any, component: Any, file: TensorFile, packing: Mapping[
         ours = next((name.removeprefix(prefix) for prefix in PREFIXES if name.startswith(prefix)), name)
         # converters see a tensor that is not unpacked yet in the dtype that it may have once it is
         seen = torch.int64 if file.tensors[name].dtype == "I64" else torch.float32
-        found[ours] = Deferred(file.tensors[name].shape, seen, name)
+        found[ours] = Deferred(file.tensors[name].shape, seen, [name])
     if component.state_dict().keys() <= found.keys():
         return found
     known = diffusers._get_single_file_loadable_mapping_class(kind)
@@ -155,14 +158,14 @@ class Deferred(Tensor):
         make = Tensor._make_wrapper_subclass
         return make(cls, tuple(shape), dtype=dtype, device=torch.device("cpu"))
 
-    def __init__(self, shape: Iterable[int], dtype: torch.dtype, name: str = "", made_by: Any = None) -> None:
-        """`name` of a tensor of the file. What is made of others has `made_by` instead: the operation, its arguments,
-        and which of its results this is, where it has several."""
-        self._name = name
-        self._made_by: tuple[Any, tuple[Any, ...], dict[str, Any], int | None] = made_by
+    def __init__(self, shape: Iterable[int], dtype: torch.dtype, sources: Sequence[str], make: Any = None) -> None:
+        """Of which tensors of the file it is made, each as often as it is used, and how: by `make(read)`. Without that
+        it is the one."""
+        self.sources = sources
+        self.make: Callable[[Make], Tensor] = make or (lambda read: read(*sources))
 
     def __repr__(self, **_: Any) -> str:
-        return f"Deferred({self._name or self._made_by[0]}, {tuple(self.shape)})"
+        return f"Deferred({', '.join(self.sources)}, {tuple(self.shape)})"
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # pyrefly: ignore[bad-override]
@@ -176,10 +179,20 @@ class Deferred(Tensor):
         # the shapes of what would come of it, by torch itself
         meta_args, meta_kwargs = tree_map_only(Deferred, empty, (args, kwargs))
         like = func(*meta_args, **meta_kwargs)
+        sources = [name for each in tree_leaves((args, kwargs)) if isinstance(each, Deferred) for name in each.sources]
+        plain = {name: value for name, value in kwargs.items() if name not in ("device", "pin_memory")}
+
+        def make(read: Make) -> Any:
+            real_args, real_kwargs = tree_map_only(Deferred, lambda each: each.make(read), (args, plain))
+            return func(*real_args, **real_kwargs)
+
         if isinstance(like, Tensor):
-            return Deferred(like.shape, like.dtype, "", (func, args, kwargs, None))
-        numbered = enumerate(like)
-        return type(like)(Deferred(each.shape, each.dtype, "", (func, args, kwargs, at)) for at, each in numbered)
+            return Deferred(like.shape, like.dtype, sources, make)
+
+        def part(at: int) -> Callable[[Make], Tensor]:
+            return lambda read: make(read)[at]
+
+        return type(like)(Deferred(each.shape, each.dtype, sources, part(at)) for at, each in enumerate(like))
 
 
 class DeferredMaker:
@@ -187,33 +200,19 @@ class DeferredMaker:
 
     def __init__(self, wanted: Mapping[str, Tensor]) -> None:
         self._wanted = wanted
-        self._uses = Counter(name for each in wanted.values() for name in _sources(each))
+        self._uses = Counter(name for each in wanted.values() if isinstance(each, Deferred) for name in each.sources)
         self._kept: dict[str, Tensor] = {}
 
     def make(self, name: str, make: Make) -> Tensor:
         """The tensor of that name among those that are wanted."""
-        return self._made(self._wanted[name], make)
 
-    def _made(self, tensor: Tensor, make: Make) -> Tensor:
-        if not isinstance(tensor, Deferred):
-            return tensor
-        if name := tensor._name:
-            found = self._kept.pop(name, None)
-            found = make(name) if found is None else found
-            self._uses[name] -= 1
-            if self._uses[name] > 0:
-                self._kept[name] = found
+        def read(source: str) -> Tensor:
+            found = self._kept.pop(source, None)
+            found = make(source) if found is None else found
+            self._uses[source] -= 1
+            if self._uses[source] > 0:
+                self._kept[source] = found
             return found
-        func, args, kwargs, index = tensor._made_by
-        args, kwargs = tree_map_only(Deferred, lambda each: self._made(each, make), (args, kwargs))
-        found = func(*args, **{name: value for name, value in kwargs.items() if name not in ("device", "pin_memory")})
-        return found if index is None else found[index]
 
-
-def _sources(tensor: Tensor) -> list[str]:
-    """The tensors of the file that it is made of, each as often as it is used."""
-    if not isinstance(tensor, Deferred):
-        return []
-    if tensor._name:
-        return [tensor._name]
-    return [name for each in tree_leaves(tensor._made_by[1:3]) for name in _sources(each)]
+        wanted = self._wanted[name]
+        return wanted.make(read) if isinstance(wanted, Deferred) else wanted

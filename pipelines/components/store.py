@@ -23,8 +23,8 @@ from ..models.source import single_files
 from ..values import Model, StepCache
 from . import tensorrt
 from .loading import load_component, load_share, one_sentence
-from .loans import ONE_RANK, Use, condition_of, is_transformer
-from .memory import SMALL_BYTES, bytes_of, expected_bytes, is_quantized, tensor_bytes
+from .loans import ONE_RANK, Key, Use, condition_of, is_transformer, may_rest
+from .memory import SMALL_BYTES, bytes_of, expected_bytes, is_quantized
 from .prepared import Prepared
 from .shelf import Shelf, StoredComponent
 
@@ -70,14 +70,13 @@ class ComponentStore(Shelf):
         # forwards set nothing on them (tests/bench/threads.py looks again), but for the VAE's, which gets a copy, and
         # the tokenizers (`building.one_call_at_a_time`). What does change them is ours: LoRAs are exchanged on a shared
         # transformer, step caches and sharding hang hooks on it.
-        bare = [name.rstrip("?") for name in names]
-        use = self._use(model, plan, step_cache, bare, working_bytes)
-        with self._loans.of(use.wanted(bare), progress.check):
+        use, files = self._use(model, names, plan, step_cache, working_bytes)
+        with self._loaned(use, files, progress.check) as use:
             try:
-                readers = self._readers(use, bare)
+                readers = self._readers(use, files)
                 gathers = use.mesh if use.mesh is not None and _gathers(model, use.mesh) else None
-                parts = self._load(use, names, progress, working_bytes=working_bytes, readers=readers, gathers=gathers)
-                entries = [self._entries[key] for key in map(use.key, bare) if key in self._entries]
+                parts = self._load(use, files, progress, readers=readers, gathers=gathers)
+                entries = [self._entries[key] for each in files if (key := use.key(each.name)) in self._entries]
                 for entry in entries:
                     if entry.prepared is not None:
                         entry.prepared.begin(num_steps)
@@ -89,8 +88,8 @@ class ComponentStore(Shelf):
                     leave_all()
             except BaseException:
                 # where hooks know of one use only, nobody knows in which state this one left them
-                if use.condition.is_alone or use.rests:
-                    self._unprepare([use.key(name) for name in bare])
+                if any(use.is_alone(each.name) for each in files):
+                    self._unprepare([use.key(each.name) for each in files])
                 raise
 
     def load(
@@ -108,35 +107,48 @@ class ComponentStore(Shelf):
         What is there of `keep` stays, beside what is asked for, and `working_bytes` of the device are left free.
 
         With a plan of several ranks, Collective the first time: a transformer is spread by it, and with `weights` over
-        1 it is this rank's share until the process group is made anew; `handle` is the last one's handle. It stays so,
+        1 it is this rank's share until the process group is made anew; `handles` are theirs. It stays so,
         and compiled if the model is, until a load wants it otherwise. Raises `ValueError` naming the component and its
         folder.
         """
-        use = self._use(model, plan, "none", [name.rstrip("?") for name in names], working_bytes)
-        return self._load(use, names, progress, keep=keep, working_bytes=working_bytes)
+        use, files = self._use(model, names, plan, "none", working_bytes)
+        return self._load(use, files, progress, keep=keep)
 
     def _use(
-        self, model: Model, plan: ParallelPlan, step_cache: StepCache, names: Sequence[str], working_bytes: int
-    ) -> Use:
+        self, model: Model, names: Sequence[str], plan: ParallelPlan, step_cache: StepCache, working_bytes: int
+    ) -> tuple[Use, list[ComponentFiles]]:
         """Collective with a plan of several ranks of GPUs: what rests on one does on all, since what is whole is read,
         modulated and replayed together."""
-        use = Use(model, _mesh(model, plan), condition_of(model, plan, step_cache))
+        use = Use(model, _mesh(model, plan), condition_of(model, plan, step_cache), working_bytes)
         with self._lock:
-            rests = frozenset(self._rooms_of(use, names, set(), working_bytes))
-        if use.mesh is not None and use.mesh.voters is not None and model.device.startswith("cuda"):
-            ours = [name for name in names if is_transformer(name)]
+            files = self._asked(model, names)
+            rests = frozenset(self._rooms(use, files, set()))
+        ours = [each.name for each in files if is_transformer(each.name)]
+        if ours and use.mesh is not None and use.mesh.voters is not None and model.device.startswith("cuda"):
             found = highest(use.mesh, *(int(name in rests) for name in ours))
             rests |= {name for name, does in zip(ours, found, strict=True) if does}
-        return dataclasses.replace(use, rests=rests)
+        return dataclasses.replace(use, rests=rests), files
+
+    @contextlib.contextmanager
+    def _loaned(self, use: Use, files: Sequence[ComponentFiles], check: Callable[[], None]) -> Iterator[Use]:
+        """Within it no other thread changes these. What began to rest while this one waited is asked for anew, alone:
+        blocks that stream are in one forward at a time."""
+        while True:
+            with self._loans.of(use.wanted([each.name for each in files]), check):
+                shared = {use.key(each.name): each.name for each in files if not use.is_alone(each.name)}
+                rests = {shared[key] for key, entry in [*self._entries.items()] if key in shared and entry.resting}
+                if not rests:
+                    yield use
+                    return
+            use = dataclasses.replace(use, rests=use.rests | rests)
 
     def _load(
         self,
         use: Use,
-        names: Sequence[str],
+        files: Sequence[ComponentFiles],
         progress: Progress,
         *,
         keep: Sequence[str] = (),
-        working_bytes: int,
         readers: Readers | None = None,
         gathers: Mesh | None = None,
     ) -> dict[str, Any]:
@@ -146,34 +158,31 @@ class ComponentStore(Shelf):
         with self._lock:
             for key in [key for key, entry in self._entries.items() if entry.share and not is_current(entry.share[0])]:
                 self._drop(key)  # of shares of weights the other holders may be gone
-            kept = {use.key(name.rstrip("?")) for name in (*names, *keep)}
-            bare = [name.rstrip("?") for name in names]
-            rooms = self._rooms_of(use, bare, kept, working_bytes)
-            parts = {}
-            for name in names:
-                files = self._files_of(use.model).components.get(name.rstrip("?"))
-                if files is None and name.endswith("?"):
-                    continue
-                if files is None:
-                    raise ValueError(
-                        f"model {use.model.source} has no {name}; it cannot do this step, choose another model"
-                    )
-                entry = self._get(use, files, progress, kept, working_bytes=working_bytes, readers=readers)
-                mesh = gathers if is_transformer(files.name) else None
+            kept = {use.key(name.rstrip("?")) for name in (*(each.name for each in files), *keep)}
+            rooms, parts = self._rooms(use, files, kept), dict[str, Any]()
+            for each in files:
+                entry, denoises = self._get(use, each, progress, kept, readers), is_transformer(each.name)
+                mesh = gathers if denoises or entry.resting is not None else None
                 if entry.resting is not None:
-                    room = rooms[files.name]
-                    wanted = int(min(room, entry.num_bytes + entry.resting.least_bytes)) - entry.device_bytes
-                    self._evict(entry.place, wanted, kept, working_bytes)
-                    entry.resting.begin(room, mesh)
+                    key, room, needed = (
+                        use.key(each.name),
+                        rooms[each.name],
+                        entry.num_bytes + entry.resting.least_bytes,
+                    )
+                    if mesh is not None and not denoises:  # ranks hold a text encoder between them
+                        needed = entry.resting.shared_bytes(mesh[Axis.SEQUENCE])
+                    self._evict(entry.place, int(min(room, needed)) - entry.device_bytes, kept, use.working_bytes)
+                    most = self._eased_to(key, use.working_bytes)
+                    entry.resting.begin(room, mesh, most=most, keeps=mesh is not None and not denoises)
                 elif mesh is not None:  # which the others wait to hear
                     start_agreeing(NO_WISH, None, mesh)
-                parts[files.name] = copy.copy(entry.component) if files.name == "vae" else entry.component
+                parts[each.name] = copy.copy(entry.component) if each.name == "vae" else entry.component
                 if entry.prepared is not None and entry.prepared.handle is not None:
-                    parts["handle"] = entry.prepared.handle
-                if files.kind == "scheduler":
-                    parts[files.name] = fresh(entry.component)
-            if working_bytes:  # also where all of them were there
-                self._make_room(use.model.device, 0, kept, working_bytes)
+                    parts.setdefault("handles", []).append(entry.prepared.handle)
+                if each.kind == "scheduler":
+                    parts[each.name] = fresh(entry.component)
+            if use.working_bytes:  # also where all of them were there
+                self._make_room(use.model.device, 0, kept, use.working_bytes)
             return parts
 
     def _get(
@@ -181,13 +190,11 @@ class ComponentStore(Shelf):
         use: Use,
         files: ComponentFiles,
         progress: Progress,
-        keep: set[tuple[Any, ...]],
-        *,
-        working_bytes: int,
+        keep: set[Key],
         readers: Readers | None,
     ) -> StoredComponent:
         model, mesh, condition, key = use.model, use.mesh, use.condition, use.key(files.name)
-        entry, denoises = self._entries.get(key), is_transformer(files.name)
+        entry, denoises, must_rest = self._entries.get(key), is_transformer(files.name), files.name in use.rests
         if entry is not None and entry.prepared is not None and not entry.prepared.fits(condition, mesh):
             entry.unprepare()
         if denoises and (entry is None or entry.prepared is None):
@@ -195,16 +202,13 @@ class ComponentStore(Shelf):
             check_engine(condition.engine, device=model.device, quantization=model.quantization)
             if condition.engine == "tensorrt":
                 tensorrt.check_built(model.device)
-            if condition.graphs == "on" and files.name in use.rests:
+            if condition.graphs == "on" and must_rest:
                 raise ValueError(
                     f"{model.device} has no room for all of {files.name}, and blocks that come from the host's memory "
                     "are not captured in CUDA graphs; set graphs to auto, or allow more memory"
                 )
-        if entry is not None and files.name in use.rests and entry.resting is None:
-            entry.unprepare()  # it was there whole, and has no room for that any more
-            self._drop(key)
-            entry = None
-        if entry is not None and not self._fit_loras(use, files, entry):
+        if entry is not None and not self._fits(use, files, entry):
+            entry.unprepare()
             self._drop(key)
             entry = None
         if entry is None:
@@ -215,10 +219,10 @@ class ComponentStore(Shelf):
                 self._drop_shares(keep)
             num_bytes = expected_bytes(files, model, weights=mesh.plan.num_shares if mesh else 1)
             pins = True
-            if files.name in use.rests:
+            if must_rest:
                 pins = self._make_host_room(num_bytes, keep)
                 num_bytes = 0  # as many of its blocks come as others leave room for
-            self._make_room(place, num_bytes, keep, working_bytes if place == model.device else 0)
+            self._make_room(place, num_bytes, keep, use.working_bytes if place == model.device else 0)
             entry = self._entries[key] = self._new_entry(use, files, place, readers, pins=pins)
             finish(place)  # who uses it next may do so on another stream
         is_changed = mesh is not None or condition.engine != "eager" or condition.graphs != "off"
@@ -228,16 +232,15 @@ class ComponentStore(Shelf):
             entry.unprepare()  # blocks that stream are wrapped last
             entry.prepared = Prepared(entry.component, condition, mesh, share=share, rests=rests)
         self._num_uses += 1
-        entry.last_use = self._num_uses
+        entry.last_use, entry.working_bytes = self._num_uses, use.working_bytes
         return entry
 
-    def _readers(self, use: Use, names: Sequence[str]) -> Readers | None:
+    def _readers(self, use: Use, files: Sequence[ComponentFiles]) -> Readers | None:
         """Collective if this may be: with whom this rank reads the transformers that it lacks."""
         model, mesh = use.model, use.mesh
         if mesh is None or not _reads_together(model, mesh):
             return None
-        held = self._files_of(model).components
-        wanted = [name for name in names if is_transformer(name) and name in held]
+        wanted = [each.name for each in files if is_transformer(each.name)]
         if use.rests.intersection(wanted):  # on all ranks: the host's memory has them for all
             return None
         lacking = [name for name in wanted if use.key(name) not in self._entries]
@@ -251,39 +254,44 @@ class ComponentStore(Shelf):
         from . import lora
 
         model, denoises = use.model, is_transformer(files.name)
-        if use.mesh is not None and use.shares is not None and denoises:
-            return _new_share(model, files, use.mesh)
         model_files, rests = self._files_of(model), files.name in use.rests
-        component = load_component(
-            files,
-            dtype=model.dtype,
-            device=place,
-            checkpoint=single_files(model, model_files.components).get(files.name),
-            quantization=model.quantization if is_quantized(files.name) else "none",
-            readers=readers if denoises else None,
-            rests=rests,
-        )
+        share, resting = None, None
+        asked: dict[str, Any] = {
+            "dtype": model.dtype,
+            "device": place,
+            "checkpoint": single_files(model, model_files.components).get(files.name),
+            "quantization": model.quantization if is_quantized(files.name) else "none",
+        }
+        if use.mesh is not None and use.shares is not None and denoises:
+            num_alike = sum(map(is_transformer, model_files.components))
+            beside = {"working_bytes": use.working_bytes, "num_alike": num_alike}
+            component, handle = load_share(files, use.mesh, **asked, **beside)
+            share = use.mesh, handle
+        else:
+            component = load_component(files, readers=readers if denoises else None, rests=rests, **asked)
         if files.kind != "model":
             return StoredComponent(component, SMALL_BYTES, "cpu", 0)
         if model.loras:
             lora.fit(component, files.name, loras=model.loras, pipeline=model_files.pipeline)
-        num_bytes, resting = bytes_of(component), None
+        num_bytes = bytes_of(component, is_share=share is not None)
         with one_sentence(files, None):
             if rests:
                 from .resting import Resting
 
                 resting = Resting(component, files.name, place, key=use.contents(files.name), pins=pins)
-            else:
+            elif share is None:
                 component.to(place)
-        if denoises:
+        if denoises and share is None:
             leave_padding_out(component)
-        return StoredComponent(component, num_bytes, place, 0, model.loras, resting=resting)
+        return StoredComponent(component, num_bytes, place, 0, model.loras, share, resting=resting)
 
-    def _fit_loras(self, use: Use, files: ComponentFiles, entry: StoredComponent) -> bool:
-        """Make a kept component carry the model's LoRAs; False when it has to be loaded again."""
+    def _fits(self, use: Use, files: ComponentFiles, entry: StoredComponent) -> bool:
+        """Whether a kept component will do; it carries the model's LoRAs then."""
         from . import lora
 
         model = use.model
+        if files.name in use.rests if entry.resting is None else not may_rest(files, use):
+            return False  # it has no room whole any more, or is wanted for an engine, which takes no blocks that rest
         if files.kind != "model" or entry.loras == model.loras or files.name not in lora.TAKERS:
             return True
         if entry.resting is not None and entry.resting.host_bytes and entry.resting.key != use.contents(files.name):
@@ -330,11 +338,3 @@ def _reads_together(model: Model, mesh: Mesh) -> bool:
 def _gathers(model: Model, mesh: Mesh) -> bool:
     """Whether ranks that share tokens bring shares of the blocks that rest, and gather them from each other."""
     return mesh[Axis.SEQUENCE].size > 1 and _reads_together(model, mesh)
-
-
-def _new_share(model: Model, files: ComponentFiles, mesh: Mesh) -> StoredComponent:
-    from ...parallel.sharding.weights import own_bytes
-
-    component, handle = load_share(files, mesh, dtype=model.dtype, device=model.device)
-    num_bytes = own_bytes(component) + sum(map(tensor_bytes, component.buffers()))
-    return StoredComponent(component, num_bytes, model.device, 0, share=(mesh, handle))

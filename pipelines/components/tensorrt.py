@@ -13,12 +13,11 @@ import hashlib
 import importlib
 import importlib.metadata
 import json
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...parallel.machine.folders import write_bytes
 from ...parallel.staging import in_host_memory
 from ..models.regular_file import parse_object, read_bytes
 
@@ -165,13 +164,7 @@ class Engines:
         digest = hashlib.sha256(engine).hexdigest()
         head = {"inputs": inputs, "outputs": outputs, "allocates": allocates, "sends": sends, "sha256": digest}
         with contextlib.suppress(OSError):
-            handle, name = tempfile.mkstemp(dir=self.folder)  # 0600
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(json.dumps(head).encode() + b"\n" + engine)
-                Path(name).replace(self._file(hash))
-            finally:
-                Path(name).unlink(missing_ok=True)
+            write_bytes(self._file(hash), json.dumps(head).encode() + b"\n" + engine)
 
     def _file(self, hash: str) -> Path:
         return self.folder / f"{hash}.engine"

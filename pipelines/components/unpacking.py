@@ -147,21 +147,15 @@ def _six_bit_scales(packed: Tensor) -> tuple[Tensor, Tensor]:
     return scales.float(), torch.cat([second & 63, both >> 4 | second >> 6 << 4], 1).float()
 
 
-def _stepped(scale: Tensor, least: Tensor, scales: Tensor, numbers: Tensor) -> Tensor:
+def _stepped(block: Tensor, *, high_bytes: int = 0) -> Tensor:
+    """Q4_K and Q5_K."""
+    scale, least, scales, high, low = block.split((2, 2, 12, high_bytes, 128), 1)
+    numbers = _fields(low.unflatten(1, (4, 32)), 4).reshape(-1, 8, 32)
+    if high_bytes:
+        numbers = numbers | _fields(high, 1) << 4
     steps, bottoms = _six_bit_scales(scales)
     steps, bottoms = (_half(scale) * steps).unsqueeze(2), (_half(least) * bottoms).unsqueeze(2)
     return steps * numbers.float() - bottoms
-
-
-def _q4_k(block: Tensor) -> Tensor:
-    scale, least, scales, low = block.split((2, 2, 12, 128), 1)
-    return _stepped(scale, least, scales, _fields(low.unflatten(1, (4, 32)), 4).reshape(-1, 8, 32))
-
-
-def _q5_k(block: Tensor) -> Tensor:
-    scale, least, scales, high, low = block.split((2, 2, 12, 32, 128), 1)
-    numbers = _fields(low.unflatten(1, (4, 32)), 4).reshape(-1, 8, 32)
-    return _stepped(scale, least, scales, numbers | _fields(high, 1) << 4)
 
 
 def _q6_k(block: Tensor) -> Tensor:
@@ -197,8 +191,8 @@ FORMULAS: dict[str, tuple[int, int, Callable[[Tensor], Tensor]]] = {
     "Q8_0": (34, 32, _q8_0),
     "Q2_K": (84, 256, _q2_k),
     "Q3_K": (110, 256, _q3_k),
-    "Q4_K": (144, 256, _q4_k),
-    "Q5_K": (176, 256, _q5_k),
+    "Q4_K": (144, 256, _stepped),
+    "Q5_K": (176, 256, partial(_stepped, high_bytes=32)),
     "Q6_K": (210, 256, _q6_k),
     "IQ4_NL": (18, 32, _iq4_nl),
     "IQ4_XS": (136, 256, _iq4_xs),

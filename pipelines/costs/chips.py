@@ -7,6 +7,7 @@ follows of it for one operation in groups of one kind.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 from ..values import Dtype
@@ -180,9 +181,9 @@ CHIPS: Mapping[str, Chip] = {
     )
 }
 
-SWITCHED = {2: 0.9, 4: 0.85, 8: 0.8}
-PEER = {2: 1.0, 4: 0.65, 8: 0.45}
-THROUGH_HOST = {2: 1.0, 4: 0.95, 8: 0.85}
+_switched = partial(Fabric, exchange_shares={2: 0.9, 4: 0.85, 8: 0.8}, tax=0.08)
+_peer = partial(Fabric, start_s=30e-6, hop_s=20e-6, exchange_shares={2: 1.0, 4: 0.65, 8: 0.45})
+_through_host = partial(Fabric, start_s=45e-6, hop_s=35e-6, exchange_shares={2: 1.0, 4: 0.95, 8: 0.85})
 # NVLink 3, 4, 5: 300, 450, 900 GB/s each way by NVIDIA's data sheets (H800 200), of which 80 % are reached
 # (nccl-tests). PCIe x16: 32 and 64 GB/s each way by the standard, of which 25 and 50 are. Through the host, where GPUs
 # cannot read each other's memory (GeForce): fitted on one published row of 4 x 4090, PCIe 5 is twice that. Starts and
@@ -190,28 +191,14 @@ THROUGH_HOST = {2: 1.0, 4: 0.95, 8: 0.85}
 FABRICS: Mapping[str, Fabric] = {
     fabric.name: fabric
     for fabric in (
-        Fabric(name="nvlink5", bytes_per_s=720e9, start_s=18e-6, hop_s=10e-6, exchange_shares=SWITCHED, tax=0.08),
-        Fabric(name="nvlink4", bytes_per_s=360e9, start_s=18e-6, hop_s=10e-6, exchange_shares=SWITCHED, tax=0.08),
-        Fabric(name="nvlink3", bytes_per_s=234e9, exchange_shares=SWITCHED, tax=0.08),
-        Fabric(name="nvlink-h800", bytes_per_s=160e9, start_s=18e-6, hop_s=10e-6, exchange_shares=SWITCHED, tax=0.08),
-        Fabric(name="pcie4-p2p", bytes_per_s=25e9, start_s=30e-6, hop_s=20e-6, exchange_shares=PEER),
-        Fabric(name="pcie5-p2p", bytes_per_s=50e9, start_s=30e-6, hop_s=20e-6, exchange_shares=PEER),
-        Fabric(
-            name="pcie4-host",
-            bytes_per_s=14e9,
-            total_bytes_per_s=48e9,
-            start_s=45e-6,
-            hop_s=35e-6,
-            exchange_shares=THROUGH_HOST,
-        ),
-        Fabric(
-            name="pcie5-host",
-            bytes_per_s=26e9,
-            total_bytes_per_s=90e9,
-            start_s=45e-6,
-            hop_s=35e-6,
-            exchange_shares=THROUGH_HOST,
-        ),
+        _switched(name="nvlink5", bytes_per_s=720e9, start_s=18e-6, hop_s=10e-6),
+        _switched(name="nvlink4", bytes_per_s=360e9, start_s=18e-6, hop_s=10e-6),
+        _switched(name="nvlink3", bytes_per_s=234e9),
+        _switched(name="nvlink-h800", bytes_per_s=160e9, start_s=18e-6, hop_s=10e-6),
+        _peer(name="pcie4-p2p", bytes_per_s=25e9),
+        _peer(name="pcie5-p2p", bytes_per_s=50e9),
+        _through_host(name="pcie4-host", bytes_per_s=14e9, total_bytes_per_s=48e9),
+        _through_host(name="pcie5-host", bytes_per_s=26e9, total_bytes_per_s=90e9),
     )
 }
 
@@ -247,9 +234,9 @@ class Software:
     name: str
     passes: float  # over tokens x width, in each layer: norms, modulation, rotation, residuals
     kernels: float = 0.0  # of a layer, each of which takes `KERNEL_S` beside what it reads and writes
-    sharded_kernels: float = 0.0  # more of them where tokens are spread
+    sharded_kernels: float = 4.0  # more of them where tokens are spread
     merge_passes: float  # over a ring's fp32 answers, for each block that is merged
-    relay_passes: float  # over what is exchanged, to pack it and to put it in order
+    relay_passes: float = 2.0  # over what is exchanged, to pack it and to put it in order
     # What a device loses at each hop of a ring beside the transfer: start, waiting of one stream for the other, and
     # the launch of a merge.
     hop_s: float
@@ -267,28 +254,10 @@ class Software:
     is_captured: bool = False  # whether steps are replayed as CUDA graphs; those of ranks that share weights are not
 
 
-EAGER = Software(
-    name="eager",
-    passes=75,
-    kernels=56,
-    sharded_kernels=4,
-    merge_passes=8,
-    relay_passes=2,
-    hop_s=0.12e-3,
-    launches=320,
-    sharded_launches=112,
-)
+EAGER = Software(name="eager", passes=75, kernels=56, merge_passes=8, hop_s=0.12e-3, launches=320, sharded_launches=112)
 # A hop's cost is fitted on published figures (`tests/bench/published.py`): 0.12 ms on H100 in xDiT's table.
 COMPILED = Software(
-    name="compiled",
-    passes=10,
-    kernels=27.4,
-    sharded_kernels=4,
-    merge_passes=4,
-    relay_passes=2,
-    hop_s=0.1e-3,
-    launches=120,
-    sharded_launches=206,
+    name="compiled", passes=10, kernels=27.4, merge_passes=4, hop_s=0.1e-3, launches=120, sharded_launches=206
 )
 REPLAY_LAUNCHES = 20.0  # for one layer of a step that is replayed
 

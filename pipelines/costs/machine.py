@@ -81,8 +81,14 @@ class Machine:
         rate = min(self.pinned_bytes_per_s, total / num_devices) if total else self.pinned_bytes_per_s
         if sharing == 1 or chip.wires is None:
             return rate
-        gathered = chip.wires.speed("gather", sharing, 1, num_devices)[1]  # at which each sends its share to the others
-        return max(rate, sharing / (1 / rate + (sharing - 1) / gathered))
+        return max(rate, 1 / (1 / (sharing * rate) + 1 / self.gathering(num_devices, sharing=sharing)))
+
+    def gathering(self, num_devices: int, *, sharing: int) -> float:
+        """Bytes a second at which weights come that groups of `sharing` ranks hold between them on their devices."""
+        wires = self.chip(num_devices).wires
+        assert wires is not None, "several devices are joined"
+        sent = wires.speed("gather", sharing, 1, num_devices)[1]  # at which each sends its share to the others
+        return sharing / (sharing - 1) * sent
 
     def chip(self, num_devices: int) -> Chip:
         found = self.at.get(num_devices)

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..models.regular_file import read_object, write_object
+from ...parallel.machine.folders import write_object
+from ..models.regular_file import read_object
 from .chips import OPERATIONS, Chip, Fabric, Kind, Speed
 from .machine import MAX_DEVICES, Machine, pinned_rate
 

@@ -29,6 +29,7 @@ class Run:
     replicas: int = 1  # groups that do the like side by side
     # Ranks that decode together, each some rows, which rounds differently: only where one alone has no room.
     decoders: int = 1
+    encoders: int = 1  # ranks that hold text encoders between them, and all encode
     num_runs: int = 1  # so many were asked for, of all groups
     step: Step
     steps: int
@@ -69,7 +70,7 @@ class Run:
         """What one more run adds for the same ranks. Its text is encoded on the first and the picture of the one before
         decoded on the last, beside steps; whatever a rank does beside them keeps all others waiting as long.
         """
-        if self.plan.num_ranks == 1 or self.decoders > 1:
+        if self.plan.num_ranks == 1 or self.decoders > 1 or self.encoders > 1:
             return self.seconds
         return self.steps_s + self.around_s + max(self.text_s, self.decode_s)
 
@@ -87,10 +88,13 @@ def predict(
     *,
     replicas: int = 1,
     decoders: int = 1,
+    encoders: int = 1,
     num_runs: int = 1,
-    # weights that come from the host's memory to each device in a forward, and for a text to the first
+    # weights that come from the host's memory to each device in a forward, and for a text to whoever encodes
     streamed_bytes: int = 0,
     streamed_text_bytes: int = 0,
+    section: float = 1.0,  # which part of a forward the slowest section of blocks does
+    encoder: Chip | None = None,  # what computes texts, where that is no device of the machine
 ) -> Run:
     """Its seconds, while `replicas` groups do the like."""
     busy = min(plan.num_ranks * replicas, machine.num_devices)
@@ -98,7 +102,7 @@ def predict(
     forwards, streaming_s = demand.branches / plan.cfg, 0.0
     if streamed_bytes:  # which a graph of a whole step cannot wait for
         software = replace(software, is_captured=False)
-    one = step(demand, plan, chip, software, talking=busy)
+    one = step(demand, plan, chip, software, talking=busy, section=section)
     if streamed_bytes:
         # Each block comes while the one before computes, but for a forward's first. Seen on one H200: FLUX whole takes
         # 173.5 ms a step; of its 23.7 GB in 57 blocks all from the host 433 ms (428 to copy them), half of them 227.
@@ -113,19 +117,22 @@ def predict(
     # What one rank of a group does alone has the rates of one while the others wait: on a CPU all cores are its own.
     alone = machine.chip(replicas)  # one rank of each group; whatever the plan, so that it speaks for none
     around = STAGE_LAUNCHES * alone.launch_s
-    text_s = _encoding(demand, alone)
+    text_s = _encoding(demand, encoder or alone)
     if streamed_text_bytes:
         rest_bytes = demand.load_bytes - demand.transformer_bytes
-        text_s = max(text_s, demand.num_texts * streamed_text_bytes / machine.streaming(replicas, num_bytes=rest_bytes))
+        rate = machine.streaming(replicas, num_bytes=rest_bytes)
+        rate = machine.gathering(busy, sharing=encoders) if encoders > 1 else rate
+        text_s = max(text_s, demand.num_texts * streamed_text_bytes / rate)
     # Files are read once, into memory that all ranks map; each rank's share goes up to its device meanwhile.
     load_s = demand.load_bytes / machine.disk_bytes_per_s
     if machine.kind != "cpu":
-        whole, shared = demand.load_bytes - demand.transformer_bytes, demand.transformer_bytes / plan.weights
+        whole, shared = demand.load_bytes - demand.transformer_bytes, demand.transformer_bytes / plan.num_shares
         load_s = max(load_s, (whole + shared) / machine.upload_bytes_per_s)
     return Run(
         plan=plan,
         replicas=replicas,
         decoders=decoders,
+        encoders=encoders,
         num_runs=num_runs,
         step=one,
         steps=demand.steps,

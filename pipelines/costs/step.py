@@ -93,17 +93,22 @@ class Step:
     exposed: float  # waiting for what travels
     weights: float  # waiting for shared weights, or for those that come from the host's memory
     waiting: float  # of the device for the host
+    idle: float  # while other sections compute blocks that those of this one follow, or that follow these
     host: float
     hidden: float  # what travels while something else is computed
     sent_bytes: float  # by each rank
 
     @property
     def seconds(self) -> float:
-        return self.linear + self.attention + self.memory + self.exposed + self.weights + self.waiting
+        return self.linear + self.attention + self.memory + self.exposed + self.weights + self.waiting + self.idle
 
 
-def step(demand: Demand, plan: ParallelPlan, chip: Chip, software: Software, *, talking: int = 0) -> Step:
-    """One step of the plan's slowest rank. `talking`: ranks that work at the same time, of other replicas too."""
+def step(
+    demand: Demand, plan: ParallelPlan, chip: Chip, software: Software, *, talking: int = 0, section: float = 1.0
+) -> Step:
+    """One step of the plan's slowest rank, whose section does that part of a forward. `talking`: ranks that work at the
+    same time, of other replicas too.
+    """
     talking = max(talking, plan.num_ranks)
     sent = sent_in_call(demand, plan)
     rows, flops = sum(demand.rows(plan)) * demand.batch, demand.linear_flops(plan) / demand.layers
@@ -113,7 +118,7 @@ def step(demand: Demand, plan: ParallelPlan, chip: Chip, software: Software, *, 
     memory = _memory(demand, plan, chip, software) + kernels * KERNEL_S * chip.is_async
     exposed, hidden = _travel(sent, plan, chip, software, attention, talking)
     launches = REPLAY_LAUNCHES
-    if not software.is_captured or plan.weights > 1:
+    if not software.is_captured or plan.num_shares > 1:
         launches = (
             software.launches
             + software.sharded_launches * (plan.sequence > 1)
@@ -130,7 +135,14 @@ def step(demand: Demand, plan: ParallelPlan, chip: Chip, software: Software, *, 
         gathered = gathered_weights(demand.block_bytes, plan.weights)
         weights = chip.wires.seconds("gather", plan.weights, 1, talking, gathered)
         hidden_weights = min(weights, device + waiting) if chip.is_async else 0.0
-    times = demand.layers * demand.branches / plan.cfg
+    times = demand.layers * section * demand.branches / plan.cfg
+    # A section works at one branch while the next one works at the branch before: N of them take N - 1 turns to fill
+    # and to run dry (GPipe; Huang et al., 2018, arXiv:1811.06965), in each of which an activation crosses a border.
+    turns, border = plan.layers - 1, 0.0
+    crossing = rows * demand.width * ITEMSIZE[demand.dtype]
+    if turns and chip.wires:
+        back = chip.wires.seconds("hop", plan.layers, plan.sequence, talking, demand.latent_bytes)
+        border = turns * chip.wires.seconds("hop", plan.layers, plan.sequence, talking, crossing) + back
     # What a rank sends once a step of its branch's prediction, at its end: nothing is left to hide it under.
     predicted = demand.latent_bytes * (plan.cfg - 1)
     cfg = 0.0
@@ -141,12 +153,15 @@ def step(demand: Demand, plan: ParallelPlan, chip: Chip, software: Software, *, 
         linear=times * linear,
         attention=times * attention,
         memory=times * memory,
-        exposed=times * exposed + cfg,
+        exposed=times * exposed + cfg + border,
         weights=times * (weights - hidden_weights + ahead),
         waiting=times * waiting,
+        idle=turns * demand.layers * section * (device + waiting),
         host=times * host,
         hidden=times * (hidden + hidden_weights),
-        sent_bytes=times * (sent.sent_bytes + gathered_weights(demand.block_bytes, plan.weights)) + predicted,
+        sent_bytes=times * (sent.sent_bytes + gathered_weights(demand.block_bytes, plan.weights))
+        + predicted
+        + (turns > 0) * crossing * demand.branches / plan.cfg,
     )
 
 

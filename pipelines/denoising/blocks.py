@@ -110,12 +110,12 @@ def run(
     as the VAE, which tells the size of a latent. Entries of `parts["model_index"]` that the blocks ask for become the
     pipeline's own.
     `on_step` is called after every step of the blocks' loop; `unpack` turns the loop's latents into B C H W for it.
-    With a `handle` of a sharded transformer among the parts, the branches of guiders are split.
+    With `handles` of sharded transformers among the parts, the branches of guiders are split.
     """
     unknown = inputs.keys() - assembly.inputs
     assert not unknown, f"{assembly.title} takes no {sorted(unknown)}"
-    handle = parts.get("handle")
-    if handle is not None:
+    if handles := parts.get("handles"):
+        handle = handles[-1]
         parts = {**parts, **{name: handle.guider(parts[name]) for name in ("guider", "guider_2") if name in parts}}
         if "audio_guider" in parts:
             parts = {**parts, "audio_guider": handle.guider_beside(parts["audio_guider"], parts["guider"])}

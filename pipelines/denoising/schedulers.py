@@ -82,11 +82,7 @@ class Solver:
         self.given = tuple(sigmas)
 
     def set_timesteps(
-        self,
-        num_inference_steps: int | None = None,
-        device: Any = None,
-        sigmas: Any = None,
-        mu: float | None = None,
+        self, num_inference_steps: int | None = None, device: Any = None, sigmas: Any = None, mu: float | None = None
     ) -> None:
         if self.given:
             table = torch.tensor([*self.given, 0.0])  # N+1

@@ -14,14 +14,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
+from diffusers.hooks._common import _ALL_TRANSFORMER_BLOCK_IDENTIFIERS
+from diffusers.hooks._helpers import TransformerBlockRegistry
+from diffusers.hooks.first_block_cache import FBCHeadBlockHook, FirstBlockCacheConfig
+from diffusers.hooks.hooks import CacheContext, _set_cache_context
+from diffusers.hooks.mag_cache import FLUX_MAG_RATIOS, MagCacheConfig
+from diffusers.hooks.sea_cache import SeaCacheConfig, SeaCacheRootHook
+from diffusers.hooks.taylorseer_cache import TaylorSeerCacheConfig
+from torch import Tensor, nn
 
 from ...parallel.agreement import ALONE, any_says, change
 from ..requests import Denoise
 from ..values import THRESHOLDS, StepCache
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
-
     from ...parallel.group import Group
     from ..families.family import Parts
 
@@ -101,11 +107,6 @@ def _enabled(transformer: Any, config: Any) -> Iterator[None]:
 
 def _config(transformer: Any, request: Denoise) -> Any:
     """Diffusers' configuration of the cache for this transformer; ValueError if it cannot have it."""
-    from diffusers.hooks.first_block_cache import FirstBlockCacheConfig
-    from diffusers.hooks.mag_cache import MagCacheConfig
-    from diffusers.hooks.sea_cache import SeaCacheConfig
-    from diffusers.hooks.taylorseer_cache import TaylorSeerCacheConfig
-
     _check_transformer(transformer, request.step_cache)
     kind, threshold = request.step_cache, request.cache_threshold
     options: dict[str, Any] = {"threshold": threshold} if threshold else {}
@@ -159,9 +160,6 @@ def _check_transformer(transformer: Any, kind: StepCache) -> None:
 
 def _blocks(transformer: nn.Module) -> list[nn.Module]:
     """The blocks between the first and the last of which a cache skips."""
-    from diffusers.hooks._common import _ALL_TRANSFORMER_BLOCK_IDENTIFIERS
-    from torch import nn
-
     return [
         block
         for name, blocks in transformer.named_children()
@@ -171,8 +169,6 @@ def _blocks(transformer: nn.Module) -> list[nn.Module]:
 
 
 def _is_known(block: nn.Module) -> bool:
-    from diffusers.hooks._helpers import TransformerBlockRegistry
-
     try:
         TransformerBlockRegistry.get(type(block))
     except ValueError:
@@ -181,8 +177,6 @@ def _is_known(block: nn.Module) -> bool:
 
 
 def _ratios(transformer: Any) -> Tensor:
-    from diffusers.hooks.mag_cache import FLUX_MAG_RATIOS
-
     name = type(transformer).__name__
     wanted = CALIBRATED.get(name)
     if wanted is None or any(transformer.config.get(key) != value for key, value in wanted.items()):
@@ -202,9 +196,6 @@ def share_decisions(transformer: nn.Module, group: Group) -> None:
 
     Caches that go by the number of the step (MagCache, TaylorSeer) decide alike anyway and are left as they are.
     """
-    from diffusers.hooks.first_block_cache import FBCHeadBlockHook
-    from diffusers.hooks.sea_cache import SeaCacheRootHook
-
     for hook in _cache_hooks(transformer):
         if isinstance(hook, FBCHeadBlockHook):
             _decide_by(hook, "_should_compute_remaining_blocks", partial(_has_first_block_changed, hook, group))
@@ -223,8 +214,6 @@ def tell_step(transformer: Any, *, branch: str, step: int, num_steps: int, times
     """Say where the coming forward stands: caches keep one state for each branch of guidance."""
     if not getattr(transformer, "is_cache_enabled", False):
         return
-    from diffusers.hooks.hooks import CacheContext, _set_cache_context
-
     # Not transformer.cache_context: left by an exception, it would end whenever the garbage collector finds it. The
     # noise level of a flow is its timestep, up to the rounding that some schedulers do; on the device until asked for.
     sigma: Any = timestep / 1000

@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...parallel.machine.folders import text_of
 from .finding import Finding
 
 if TYPE_CHECKING:
@@ -60,10 +61,7 @@ def _asked(root: Path) -> tuple[str, list[str]]:
 
 def _tested(root: Path) -> dict[str, str]:
     """{package: version} of the set that the tests passed with; empty where it did not ship."""
-    try:
-        lines = (root / "constraints.txt").read_text().splitlines()
-    except OSError:
-        return {}
+    lines = text_of(root / "constraints.txt").splitlines()
     pins = [line.partition("==") for line in lines if "==" in line and not line.startswith("#")]
     return {_key(name): version.strip() for name, _, version in pins}
 

@@ -3,11 +3,11 @@
 from typing import Any
 
 import torch
-from diffusers.configuration_utils import FrozenDict
-from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 from diffusers.modular_pipelines.flux.denoise import FluxLoopDenoiser
 from diffusers.modular_pipelines.modular_pipeline_utils import ComponentSpec, InputParam
 from torch import Tensor
+
+from ..denoising.guidance import guider_spec
 
 
 class GuidedDenoiser(FluxLoopDenoiser):
@@ -15,9 +15,7 @@ class GuidedDenoiser(FluxLoopDenoiser):
 
     @property
     def expected_components(self) -> list[ComponentSpec]:
-        off = FrozenDict({"enabled": False})
-        spec = ComponentSpec("guider", ClassifierFreeGuidance, config=off, default_creation_method="from_config")
-        return [*super().expected_components, spec]
+        return [*super().expected_components, guider_spec("guider")]
 
     @property
     def inputs(self) -> list[Any]:

@@ -168,6 +168,5 @@ def decode(parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
 
     check_channels(tensor, parts["vae"].config.z_dim, title=FAMILY.title)
     inputs = {"latents": tensor, "output_type": "pt"}
-    return run(assembled(WanVaeDecoderStep), parts, inputs=inputs, outputs=("videos",))["videos"].movedim(
-        2, -1
-    )  # B F H W C
+    found = run(assembled(WanVaeDecoderStep), parts, inputs=inputs, outputs=("videos",))
+    return found["videos"].movedim(2, -1)  # B F H W C

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
-from diffusers.configuration_utils import FrozenDict
-from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 from diffusers.models.transformers.transformer_wan import WanTransformer3DModel
 from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
 from diffusers.modular_pipelines.modular_pipeline_utils import ComponentSpec, InputParam
@@ -22,6 +20,7 @@ from PIL import Image
 from torch import Tensor
 
 from ..denoising.blocks import assembled, replaced, run
+from ..denoising.guidance import guider_spec
 from .family import Parts
 from .row import check_latents
 
@@ -108,14 +107,8 @@ class ExpertDenoiser(ModularPipelineBlocks):
 
     @property
     def expected_components(self) -> list[ComponentSpec]:
-        off = FrozenDict({"enabled": False})
-        return [
-            *(ComponentSpec(name, WanTransformer3DModel) for name in ("transformer", "transformer_2")),
-            *(
-                ComponentSpec(name, ClassifierFreeGuidance, config=off, default_creation_method="from_config")
-                for name in ("guider", "guider_2")
-            ),
-        ]
+        experts = [ComponentSpec(name, WanTransformer3DModel) for name in ("transformer", "transformer_2")]
+        return [*experts, guider_spec("guider"), guider_spec("guider_2")]
 
     @property
     def inputs(self) -> list[Any]:

@@ -19,12 +19,13 @@ from ..components.memory import USABLE_SHARE
 from ..costs.chips import COMPILE_S, GIB
 from ..costs.machine import Machine
 from ..costs.run import Run, duration
+from ..costs.step import Demand
 from ..families import FAMILIES
 from ..models.describe import LEAST_STEPS, card_of, check_engine, why_no_graphs
 from ..shape import nearest_size, size_multiple
 from ..split_plans import SPLIT_PLANS
 from ..values import Latents, Model, Quantization
-from .memory import fits
+from .memory import Work, fits
 from .plans import Wanted, plans_for, transformers, why_unshared, why_whole
 from .weights import Need
 
@@ -91,7 +92,7 @@ def pick(found: Sequence[Run], rule: ParallelPlan, machine: Machine) -> Run | No
 
 def plainness(plan: ParallelPlan) -> tuple[float, ...]:
     """Of plans that take as long the one with the lowest key: text where it is by itself, whole weights, one axis."""
-    return plan.text != "auto", plan.weights, len(plan.strategies) + (plan.cfg > 1)
+    return plan.text != "auto", plan.num_shares, len(plan.strategies) + (plan.cfg > 1)
 
 
 def settled(
@@ -130,6 +131,33 @@ def lacking(needs: Sequence[Need], machine: Machine) -> int:
         enough = all(fits(needs, devices, dict.fromkeys(room, middle)))
         low, high = (low, middle) if enough else (middle, high)
     return max(beyond, high - machine.memory_bytes)
+
+
+def text_encoders(
+    work: Work, demand: Demand, plan: ParallelPlan, machine: Machine, *, room: int, replicas: int
+) -> tuple[int, int, float]:
+    """(how many ranks hold text encoders between them, the bytes that come for each text to whoever encodes, the
+    seconds that a new prompt adds).
+
+    Where text encoders and transformer have no room beside each other on the first device, each goes up anew for a new
+    prompt, out of files that memory keeps (`components/store.py`); a share of weights stays, and so do blocks that
+    stream, at the host. Ranks hold them between them if shares have room beside the transformer, and blocks come over
+    the wire between the devices in half the time or less, as no rank denoises meanwhile. On a CPU files are mapped,
+    and nothing moves.
+    """
+    num_devices, count = machine.num_devices // replicas, plan.num_ranks
+    streamed, texts = work.streamed_bytes(plan, room), work.streamed_text_bytes(plan, room, num_devices=num_devices)
+    if machine.kind == "cpu" or work.together(plan, num_devices=num_devices) <= room:
+        return 1, texts, 0.0
+    again = demand.transformer_bytes - streamed * len(work.transformers) if plan.num_shares == 1 else 0
+    turns_s = (work.encoder_bytes - texts + again) / machine.upload_bytes_per_s
+    if count > 1 and not streamed and all(part.streams for part in work.text):
+        blocks = sum(part.num_bytes - part.outside_bytes for part in work.text)
+        gathered_s = demand.num_texts * blocks / machine.gathering(count * replicas, sharing=count)
+        else_s = demand.num_texts * texts / machine.streaming(replicas) + turns_s
+        if work.together(plan, encoders=count) <= room and 2 * gathered_s <= else_s:
+            return count, blocks, 0.0
+    return 1, texts, turns_s
 
 
 def replicas_of(num_groups: int, num_runs: int) -> list[int]:

@@ -54,7 +54,7 @@ def _headline(answer: Forecast) -> str:
     kind: list[str] = [model.dtype, *([model.quantization] if model.quantization != "none" else [])]
     kind.append(model.engine)
     taken, is_replayed = answer.taken, is_captured(model, answer.machine, steps=demand.steps)
-    if is_replayed and taken.plan.weights == 1 and not taken.streamed_bytes:
+    if is_replayed and taken.plan.num_shares == 1 and not taken.streamed_bytes:
         kind.append("CUDA graphs")
     guided = ", guided" if demand.branches > 1 else ""
     times = f", {answer.num_runs} runs" if answer.num_runs > 1 else ""
@@ -102,6 +102,7 @@ def _times(answer: Forecast, chosen: Run) -> list[tuple[str, str]]:
         (step.exposed, "waiting for what travels"),
         (step.weights, "waiting for weights"),
         (step.waiting, "waiting for the host"),
+        (step.idle, "waiting for blocks of others"),
     ]
     told = ", ".join(f"{name} {duration(seconds)}" for seconds, name in parts if seconds >= 0.005 * step.seconds)
     return [
@@ -126,8 +127,8 @@ def _weights(answer: Forecast, run: Run) -> str:
     """Where they are: whole, shared, or in part at the host, and the least memory with which they could be."""
     machine = answer.machine
     device, link = ("rank", "copying") if machine.kind == "cpu" else ("device", "the link to the host")
-    if run.plan.weights > 1:
-        return f"a share on each {device}"
+    if run.plan.num_shares > 1:
+        return f"{'a share' if run.plan.weights > 1 else 'some of the blocks'} on each {device}"
     if not run.streamed_bytes:
         return f"whole on {'each' if run.num_devices > 1 else 'the'} {device}"
     whole, least = (answer.memory_for(run, streams=streams) / GIB for streams in (False, True))
@@ -153,12 +154,22 @@ def _spare(answer: Forecast, chosen: Run) -> str:
 
 def _encoder(answer: Forecast, chosen: Run) -> str:
     """Where the text encoders live, and what a new prompt takes for it."""
-    told = f"{answer.work.encoder_bytes / GIB:.3g} GiB on the first device"
-    if streamed := answer.work.streamed_text_bytes(chosen.plan, answer.room):
+    if not answer.work.text:
+        return f"{answer.work.encoder_bytes / GIB:.3g} GiB on the CPU, as asked, whose speed is assumed"
+    there = answer.machine.num_devices // chosen.replicas
+    if chosen.encoders > 1:
+        whole, share = answer.work.encoder_bytes / GIB, answer.work.shared_text_bytes(chosen.encoders) / GIB
+        return (
+            f"{whole:.3g} GiB on {chosen.encoders} devices between them, {share:.3g} on each, beside the transformer: "
+            "for each text all gather blocks from each other, which is sooner than from the host"
+        )
+    where = "the last device, which the plan leaves free" if there > chosen.plan.num_ranks else "the first device"
+    told = f"{answer.work.encoder_bytes / GIB:.3g} GiB on {where}"
+    if streamed := answer.work.streamed_text_bytes(chosen.plan, answer.room, num_devices=there):
         told += f", of which {volume(streamed)} come from the host's memory for each text"
     if not chosen.turns_s:
-        return f"{told}, beside the transformer"
-    both = "both are read" if chosen.plan.weights == 1 else "they are read"
+        return told if there > chosen.plan.num_ranks else f"{told}, beside the transformer"
+    both = "both are read" if chosen.plan.num_shares == 1 else "they are read"
     told += f", in turns with the transformer: {both} again for a new prompt"
     told += f", {duration(chosen.turns_s)}" if answer.machine.is_timed else ""
     fitting = [each for each in answer.found if not (each.turns_s or each.lacking_bytes or each.rounds_differently)]
@@ -256,6 +267,7 @@ def _plain(answer: Forecast, run: Run) -> dict[str, Any]:
         "replicas": run.replicas,
         "devices": run.num_devices,
         "decoders": run.decoders,
+        "encoders": run.encoders,
         "seconds": run.all_s,
         "step_s": run.step.seconds,
         "text_s": run.text_s,

@@ -35,8 +35,9 @@ from .choice import (
     replicas_of,
     ring_hint,
     spelt,
+    text_encoders,
 )
-from .known import Spot, machine_at
+from .known import Spot, core_chip, machine_at
 from .memory import Work, whole_bytes, work_of
 from .plans import Wanted, auto_plan, why_whole
 
@@ -84,6 +85,7 @@ class Forecast:
         return [
             self.by(plan, replicas=replicas)
             for plan in possible(self.model, there // max(1, self.groups), is_guided=self.wanted.is_guided)
+            if plan.layers <= (1 if self.wanted.has_step_cache else self.work.most_sections)
             for replicas in ([self.groups] if self.groups else replicas_of(there // plan.num_ranks, self.num_runs))
         ]
 
@@ -121,6 +123,8 @@ class Forecast:
             and worded("keys and values go round {} devices while these attend, which rounds differently", plan.ring),
             plan.weights > 1
             and worded("{} devices hold the weights between them, {}", plan.weights, _why_shared(self, chosen)),
+            plan.layers > 1
+            and worded("{} devices hold some of the blocks each, {}", plan.layers, _why_shared(self, chosen)),
             chosen.decoders > 1
             and self.work.by_tiles
             and worded("{} devices decode, each some of the tiles", chosen.decoders),
@@ -169,23 +173,21 @@ class Forecast:
 
     def _by(self, plan: ParallelPlan, replicas: int, decoders: int) -> Run:
         demand, work, machine, room = self.demand, self.work, self.machine, self.room
-        needs, asked = work.needs(plan, decoders=decoders, room=room), {"replicas": replicas, "decoders": decoders}
-        streamed, texts, turns_s = work.streamed_bytes(plan, room), work.streamed_text_bytes(plan, room), 0.0
-        # Where text encoders and transformer have no room beside each other on the first device, each goes up anew for
-        # a new prompt, out of files that memory keeps (`components/store.py`); a share of weights stays, and so do
-        # blocks that stream, at the host. On a CPU the files are mapped, and nothing moves.
-        if machine.kind != "cpu" and work.together(plan) > USABLE_SHARE * machine.memory_bytes:
-            again = demand.transformer_bytes - streamed * len(work.transformers) if plan.weights == 1 else 0
-            turns_s = (work.encoder_bytes - texts + again) / machine.upload_bytes_per_s
+        num_devices, asked = machine.num_devices // replicas, {"num_runs": self.num_runs, "replicas": replicas}
+        encoders, texts, turns_s = text_encoders(work, demand, plan, machine, room=room, replicas=replicas)
+        needs = work.needs(plan, num_devices=num_devices, decoders=decoders, encoders=encoders, room=room)
         return dataclasses.replace(
             predict(
                 demand,
                 plan,
                 machine,
                 self.software,
-                num_runs=self.num_runs,
-                streamed_bytes=streamed,
+                decoders=decoders,
+                encoders=encoders,
+                streamed_bytes=work.streamed_bytes(plan, room),
                 streamed_text_bytes=texts,
+                section=work.sections(plan, room)[1] if plan.layers > 1 else 1.0,
+                encoder=core_chip(machine.num_devices) if self.model.text_encoder == "cpu" else None,
                 **asked,
             ),
             num_bytes=max(need.num_bytes for need in needs),
@@ -197,9 +199,9 @@ class Forecast:
         """The least memory of each device, or limit of each rank on a CPU, by which the run's plan fits: with blocks
         that come from the host one by one, or with none that do.
         """
-        room = int(streams)
+        room, there = int(streams), self.machine.num_devices // run.replicas
         while True:
-            needs = self.work.needs(run.plan, decoders=run.decoders, room=room)
+            needs = self.work.needs(run.plan, num_devices=there, decoders=run.decoders, room=room)
             needed = max(need.own_bytes if streams else need.num_bytes for need in needs)
             if not streams or needed <= room:
                 return math.ceil(needed / USABLE_SHARE)
@@ -248,7 +250,7 @@ def _kept(model: Model, wanted: Wanted, spot: Spot, groups: int) -> Forecast:
 
 
 def _why_shared(answer: Forecast, chosen: Run) -> str:
-    whole = dataclasses.replace(chosen.plan, weights=1)
+    whole = dataclasses.replace(chosen.plan, weights=1, layers=1)
     alike = next((each for each in answer.found if each.plan == whole and each.replicas == chosen.replicas), None)
     has_room = alike is not None and not (alike.lacking_bytes or alike.streamed_bytes)
     return "at no loss of time" if has_room else "because none has room for all"
@@ -290,9 +292,7 @@ def _why_idle(answer: Forecast, chosen: Run) -> str:
 
 
 def of_each_kind(answer: Forecast) -> list[Run]:
-    """The fastest first, and of those that differ in text or weights alone the chosen one, else the best that fits, or
-    lacks least.
-    """
+    """The fastest first; of those that differ in text or weights alone the chosen one, or which fits or lacks least."""
     found: dict[tuple[int, ...], Run] = {}
     for each in sorted(answer.found, key=lambda each: (each != answer.chosen, each.lacking_bytes, each.all_s)):
         found.setdefault(_kind(each), each)
@@ -314,7 +314,7 @@ def rejected(answer: Forecast, chosen: Run) -> list[tuple[Run, str]]:
 
 def _kind(run: Run) -> tuple[int, ...]:
     plan = run.plan
-    return plan.cfg, plan.ulysses, plan.ring, plan.allgather, run.replicas
+    return plan.cfg, plan.layers, plan.ulysses, plan.ring, plan.allgather, run.replicas
 
 
 def _why_not(chosen: Run, other: Run, *, is_timed: bool) -> str:
@@ -344,5 +344,6 @@ PARTS = {
     "memory": "packing and merging take {took} a step, not {was}",
     "exposed": "each device waits {took} a step for what travels ({sent}), not {was}",
     "weights": "each device waits {took} a step for weights, not {was}",
+    "idle": "each device waits {took} a step for blocks of others, not {was}",
     "waiting": "the host asks for more kernels, and devices wait {took} a step for it, not {was}",
 }

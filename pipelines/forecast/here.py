@@ -119,7 +119,7 @@ def is_busy(spot: Spot) -> bool:
 
 
 def _measured(spot: Spot, progress: Progress = SILENT) -> Plain:
-    from ...parallel.pool.measuring import measure
+    from ...parallel.pool.trial import measure
 
     told, is_cpu, first = measure(spot.all, asker=progress), spot.kind == "cpu", spot.shown[0].title
     title = f"{len(spot.all)} ranks on {first}" if is_cpu else f"{len(spot.all)} x {first}"

@@ -23,8 +23,16 @@ from ..costs.measured import FORMAT, kept, machine_of
 MOST_RANKS = 8  # on a CPU, whose cores more ranks would only share out
 # Of a processor's core that nobody measured: half the peak of 8 lanes with two sums each at 2.6 GHz, and a share of
 # two channels of memory. An assumption, as all numbers here.
-CORE_FLOPS, CORE_BYTES_PER_S, CORE_LAUNCH_S = 40e9, 8e9, 4e-6
-CORE_ATTENTION_SHARE = 0.5
+CORE = Chip(
+    name="core",
+    half_flops=40e9,
+    single_flops=40e9,
+    bytes_per_s=8e9,
+    memory_bytes=0,
+    attention_share=0.5,
+    launch_s=4e-6,
+    is_async=False,
+)
 # What gloo makes of one machine's memory; an assumption.
 LOOPBACK = Fabric(name="loopback", bytes_per_s=1.5e9, start_s=150e-6, hop_s=120e-6, exchange_shares={2: 1.0}, tax=0.0)
 # One that no table names: about the middle of those that do; an assumption.
@@ -135,18 +143,14 @@ def _shared(chip: Chip, part: float) -> Chip:
     )
 
 
+def core_chip(num_ranks: int) -> Chip:
+    """What of this machine's cores each of so many ranks has."""
+    return _shared(CORE, num_cores() / num_ranks)
+
+
 def _processor(host: DeviceNow, count: int) -> Machine:
     cores = num_cores()
-    alone = Chip(
-        name=host.title,
-        half_flops=CORE_FLOPS,
-        single_flops=CORE_FLOPS,
-        bytes_per_s=CORE_BYTES_PER_S,
-        memory_bytes=host.total_bytes,
-        attention_share=CORE_ATTENTION_SHARE,
-        launch_s=CORE_LAUNCH_S,
-        is_async=False,
-    )
+    alone = replace(CORE, name=host.title, memory_bytes=host.total_bytes)
     many = replace(alone, wires=LOOPBACK)
     return Machine(
         name="here",

@@ -2,10 +2,13 @@
 
 A rank's need is that of the largest of its stages, because components make room for each other when they must:
 
-* text encoding, on the first rank: the weights of all text encoders;
+* text encoding, on the first rank, or on the last of the place where the plan leaves that free: the weights of all text
+  encoders;
 * denoising, on every rank: the weights of the transformers (where ranks share them: a share, the block being gathered,
-  the next one, and what is in no block), the tensors alive in a block, and what the strategy receives;
-* decoding, on the last rank, or on all where they share a large picture's rows: the VAE's weights and widest tensors.
+  the next one, and what is in no block; of sections the fullest, and what is in no block), the tensors alive in a
+  block, and what the strategy receives;
+* decoding, on the last rank, or on all that denoise where they share a large picture's rows: the VAE's weights and
+  widest tensors.
 
 A share of a transformer's weights stays while the first rank encodes the next text and the last decodes: ranks let go
 of theirs together, for another's.
@@ -42,9 +45,10 @@ from ..families import FAMILIES
 from ..models.folder import components_of, read_config, read_index
 from ..shape import size_multiple
 from ..split_plans import SPLIT_PLANS
+from ..spreading.frames import FRAME_BY_FRAME
 from ..spreading.vae import OWN_TILES, has_rows, why_not
 from ..values import Latents, Model
-from .weights import MOST_UNFOLDED, NO_LIMIT, Need, decoded_numbers, latent_scale, weights_of, whole_number
+from .weights import MOST_UNFOLDED, NO_LIMIT, Need, dealt, decoded_numbers, latent_scale, weights_of, whole_number
 
 # From so many pixels of all pictures or frames on, all ranks may decode together: less would not use their memory.
 SPLIT_PIXELS = 2 << 20
@@ -55,7 +59,7 @@ INDEX_BYTES = 4
 MOST_DECODERS = 64
 SLOTS = 2  # blocks that stream have so many places on a device: one computes, the next comes
 EACH = "cpu by each rank"  # beside the memory "cpu" of all ranks: what each may take of it, where somebody limits that
-PIXEL_COPIES = 2  # in fp32: as the decoder gives them, and scaled
+PIXEL_COPIES = 2  # in fp32: as the decoder gives them, and scaled; a video's go to a file on the host
 # What a rank on a CPU keeps beside: compiled kernels, reordered weights, buffers of exchanges, tokenizers.
 CPU_BYTES = 64_000_000
 # What a rank's heap on a CPU keeps at most of tensors that come and go: of three sizes that a decoder passes, each
@@ -79,11 +83,13 @@ class Work:
     canvas: Latents
     vae_config: Mapping[str, Any]
     decoded_frames: int  # which the decoder takes at a time
+    frames_shown: int  # whose pixels are there at once
     most_unfolded: int  # up to which size convolutions are unfolded
     num_bits: int
     context_bytes: int
     packs: bool  # whether what travels goes in one buffer, as on GPUs
-    encoder_bytes: int = 0  # the weights of all text encoders
+    most_sections: int = 1  # each has a block; on a CPU all ranks map the same files, and none gains by them
+    encoder_bytes: int = 0  # the weights of all text encoders, also of those on the CPU, which `text` is without
     row_counts: frozenset[int] = frozenset()  # numbers of ranks that can decode by rows, or by tiles
     by_tiles: bool = False  # which keep the bits, and so are shared out wherever they can be
 
@@ -92,23 +98,38 @@ class Work:
         pixels = self.canvas.batch * self.canvas.width * self.canvas.height * self.canvas.frames
         return plan.num_ranks if pixels >= SPLIT_PIXELS and plan.num_ranks in self.row_counts else 1
 
-    def together(self, plan: ParallelPlan) -> int:
-        """What the first rank holds where text encoders stay beside its transformer while that works."""
+    def together(self, plan: ParallelPlan, *, num_devices: int = 0, encoders: int = 1) -> int:
+        """What a rank holds where text encoders stay beside its transformer while that works; 0 where none has both."""
+        if not self.text or num_devices > plan.num_ranks:
+            return 0
         alone = self.vae.num_bytes if plan.num_ranks == 1 else 0
-        return self.encoder_bytes + self._denoise(plan)[0].num_bytes + alone + self.context_bytes
+        texts = self.encoder_bytes if encoders == 1 else self.shared_text_bytes(encoders)
+        return texts + self._denoise(plan)[0].num_bytes + alone + self.context_bytes
 
-    def needs(self, plan: ParallelPlan, *, decoders: int = 0, room: int = 0) -> tuple[Need, ...]:
-        """What each rank of the plan needs, by its number; 0 `decoders` are as many as can decode together. `room`:
-        bytes of a device that can be used, without which blocks stream where they must; 0 has no limit.
+    def shared_text_bytes(self, encoders: int) -> int:
+        """What each of so many ranks holds of text encoders between them: a share of each block, and two slots."""
+        blocks = sum(part.num_bytes - part.outside_bytes for part in self.text)
+        return blocks // encoders + sum(part.outside_bytes + SLOTS * part.largest_block_bytes for part in self.text)
+
+    def needs(
+        self, plan: ParallelPlan, *, num_devices: int = 0, decoders: int = 0, encoders: int = 1, room: int = 0
+    ) -> tuple[Need, ...]:
+        """What each rank of the plan needs, by its number, and at the end the last of `num_devices` if the plan leaves
+        that free; 0 `decoders` are as many as can decode together. `room`: bytes of a device that can be used, without
+        which blocks stream where they must; 0 has no limit.
         """
-        decoders = decoders or self.decoders(plan)
-        staying, left = self._staying_bytes(plan), self._left(plan, room)
+        decoders, is_free = decoders or self.decoders(plan), num_devices > plan.num_ranks
+        staying, left = (0, room) if is_free else (self._staying_bytes(plan, room), self._left(plan, room))
+        last = plan.num_ranks - (not is_free)
         text, decode = self._held(self.text, 0, left)[0], self._held((self.vae,), self.decoding(decoders), left)[0]
+        text = Need(own_bytes=self.shared_text_bytes(encoders)) if encoders > 1 else text
         text, decode = (replace(each, own_bytes=each.own_bytes + staying) for each in (text, decode))
         denoise, needs = self._denoise(plan, room)[0], []
-        for rank in range(plan.num_ranks):
-            decodes = decoders > 1 or rank == plan.num_ranks - 1
-            stages = [denoise, *([text] if rank == 0 else []), *([decode] if decodes else [])]
+        for rank in range(last + 1):
+            denoises = rank < plan.num_ranks
+            decodes = denoises if decoders > 1 else rank == last
+            encodes = encoders > 1 or rank == (last if is_free else 0)
+            stages = [*[denoise] * denoises, *[text] * encodes, *[decode] * decodes]
             most = max(stages, key=lambda need: need.num_bytes)
             needs.append(replace(most, own_bytes=most.own_bytes + self.context_bytes))
         return tuple(needs)
@@ -119,17 +140,18 @@ class Work:
         """
         return self._denoise(plan, room)[1] // len(self.transformers)
 
-    def streamed_text_bytes(self, plan: ParallelPlan, room: int) -> int:
-        """How many bytes of text encoders come to the first device for each text."""
-        return self._held(self.text, 0, self._left(plan, room))[1]
+    def streamed_text_bytes(self, plan: ParallelPlan, room: int, *, num_devices: int = 0) -> int:
+        """How many bytes of text encoders come to their device for each text."""
+        return self._held(self.text, 0, room if num_devices > plan.num_ranks else self._left(plan, room))[1]
 
     def _denoise(self, plan: ParallelPlan, room: int = 0) -> tuple[Need, int]:
         working = self.activations(plan)
         if plan.num_shares == 1:
             return self._held(self.transformers, working, room)
-        blocks = 2 if plan.weights > 1 else 0  # that are gathered, one at a time and one ahead
-        gathered = max(blocks * part.largest_block_bytes + part.outside_bytes for part in self.transformers)
-        return Need(own_bytes=self._share_bytes(plan) + gathered + working), 0
+        beside = max(working, *(part.loading_bytes for part in self.transformers))
+        if plan.weights > 1:  # blocks that are gathered, one at a time and one ahead
+            beside += max(2 * part.largest_block_bytes + part.outside_bytes for part in self.transformers)
+        return Need(own_bytes=self._share_bytes(plan, room) + beside), 0
 
     def _held(self, parts: Sequence[Need], working: int, room: int) -> tuple[Need, int]:
         """(what a device holds of these components and of what is computed beside them, bytes that stream). Small ones
@@ -161,16 +183,24 @@ class Work:
         at_rest = 0 if self.packs else part.own_bytes
         return at_rest + part.outside_bytes + SLOTS * part.largest_block_bytes
 
-    def _staying_bytes(self, plan: ParallelPlan) -> int:
+    def _staying_bytes(self, plan: ParallelPlan, room: int) -> int:
         """What no other stage makes a rank let go of: a share of weights stays while it encodes and decodes."""
-        return self._share_bytes(plan) if plan.num_shares > 1 else 0
+        return self._share_bytes(plan, room) if plan.num_shares > 1 else 0
 
     def _left(self, plan: ParallelPlan, room: int) -> int:
         """What of the room is left for text encoders and decoders."""
-        return max(1, room - self._staying_bytes(plan)) if room else 0
+        return max(1, room - self._staying_bytes(plan, room)) if room else 0
 
-    def _share_bytes(self, plan: ParallelPlan) -> int:
-        return sum(part.num_bytes // plan.num_shares for part in self.transformers)
+    def _share_bytes(self, plan: ParallelPlan, room: int) -> int:
+        if plan.layers > 1:
+            return self.sections(plan, room)[0]
+        return sum(part.num_bytes // plan.weights for part in self.transformers)
+
+    def sections(self, plan: ParallelPlan, room: int) -> tuple[int, float]:
+        """(what the fullest section holds of the transformers, which part of a forward the slowest one computes)."""
+        each_has = (room - self.context_bytes - self.activations(plan)) // len(self.transformers) if room else 0
+        found = [dealt(part, plan.layers, each_has if self.packs else 0) for part in self.transformers]
+        return sum(held for held, _ in found), max(share for _, share in found)
 
     def activations(self, plan: ParallelPlan) -> int:
         """The tensors of a block, and what the plan's strategies hold beside them."""
@@ -203,11 +233,11 @@ class Work:
         return INDEX_BYTES * (rows + 2 * tokens)
 
     def decoding(self, decoders: int) -> int:
-        """The tensors of a decoder and its pixels, on each of so many ranks that share its rows."""
+        """The tensors of a decoder and the pixels that are there at once, on each of so many ranks that share rows."""
         at_work = {"frames": self.decoded_frames, "most_unfolded": self.most_unfolded}
         widest = int(decoded_numbers(self.vae_config, self.canvas, decoders, **at_work)) * self.num_bits // 8
         area = self.canvas.batch * self.canvas.width * self.canvas.height
-        return widest + PIXEL_COPIES * area * self.canvas.frames * 3 * DTYPE_BITS["fp32"] // 8
+        return widest + PIXEL_COPIES * area * self.frames_shown * 3 * DTYPE_BITS["fp32"] // 8
 
 
 def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: int = 0) -> Work:
@@ -227,13 +257,14 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         scale = latent_scale(vae)
         latents = canvas.height // scale, canvas.width // scale
         row_counts = frozenset(each for each in range(2, MOST_DECODERS + 1) if has_rows(vae_class, vae, latents, each))
+    decoded_frames = min(canvas.frames, family.frame_multiple or 1)
     is_cpu, most_unfolded = model.device == "cpu", 0
     if is_cpu and model.dtype == "fp32":
         most_unfolded = MOST_UNFOLDED
     elif is_cpu and not convolves(model.dtype):
         most_unfolded = NO_LIMIT
     return Work(
-        text=stages["encode_text"],
+        text=stages["encode_text"] if model.text_encoder == "device" else (),
         transformers=stages["denoise"],
         vae=_need(stages["decode"]),
         heads=whole_number(config.get("num_attention_heads")),
@@ -242,11 +273,13 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         joint_text=text_length if split is not None and "text" in split.order else 0,
         canvas=canvas,
         vae_config=vae,
-        decoded_frames=min(canvas.frames, family.frame_multiple or 1),
+        decoded_frames=decoded_frames,
+        frames_shown=decoded_frames if vae_class in FRAME_BY_FRAME else canvas.frames,
         most_unfolded=most_unfolded,
         num_bits=DTYPE_BITS[model.dtype],
         context_bytes=CPU_BYTES + HOLES_BYTES if is_cpu else CONTEXT_BYTES,
         packs=not is_cpu,
+        most_sections=1 if is_cpu else min(len(part.blocks) for part in stages["denoise"]),
         encoder_bytes=sum(part.num_bytes for part in stages["encode_text"]),
         row_counts=row_counts,
         by_tiles=vae_class in OWN_TILES,

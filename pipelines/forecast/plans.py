@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 def plans_for(model: Model, num_devices: int, *, is_guided: bool) -> tuple[ParallelPlan, ...]:
     """Every split of the devices into guidance, ulysses as far as heads divide, and an exchange of keys and values;
-    each with weights whole, shared by a sequence's ranks, and shared by all. What guidance and ulysses do comes first.
+    each with weights whole, shared by a sequence's ranks, and shared by all. What guidance and ulysses do comes first;
+    last come sections of blocks, each on one device or on several that split the sequence by the rule.
     """
     heads, found = num_heads(Path(model.folder)), []
     for cfg in (2, 1) if is_guided and num_devices % 2 == 0 else (1,):
@@ -42,6 +43,10 @@ def plans_for(model: Model, num_devices: int, *, is_guided: bool) -> tuple[Paral
                     found.append(
                         ParallelPlan(cfg=cfg, ulysses=ulysses, ring=ring, allgather=allgather, weights=weights)
                     )
+        for layers in (each for each in range(2, sequence + 1) if sequence % each == 0):
+            ulysses = math.gcd(heads, sequence // layers)
+            exact = ParallelPlan.exact(cfg=cfg, ulysses=ulysses, exchange=sequence // layers // ulysses)
+            found.append(dataclasses.replace(exact, layers=layers))
     return tuple(found)
 
 

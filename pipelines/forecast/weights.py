@@ -17,10 +17,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ...parallel.sharding.sections.dealing import deal
 from ..components.memory import DTYPE_BITS, QUANTIZED_BITS, expected_bytes, is_left_whole, is_quantized, loading_bytes
 from ..models.component_files import ComponentFiles, inspect_components, inspect_model
 from ..models.folder import read_index
 from ..models.packing import FLOATS, read_checkpoint, transformer_tensors
+from ..models.passed import passed_by
 from ..models.source import single_files
 from ..models.tensor_file import read_tensor_file
 from ..split_plans import SPLIT_PLANS
@@ -50,10 +52,31 @@ class Need:
     largest_block_bytes: int = 0
     outside_bytes: int = 0  # what is in no block: it is there for all of a forward
     streams: bool = False  # whether its blocks may come from the host one by one
+    # Of a transformer with a split plan, as they run: each block's bytes, and how long it takes beside others.
+    blocks: tuple[tuple[int, int], ...] = ()
 
     @property
     def num_bytes(self) -> int:
         return self.own_bytes + self.shared_bytes
+
+
+def dealt(part: Need, count: int, room: int) -> tuple[int, float]:
+    """(what the fullest of so many sections of a transformer's blocks holds, which part of a forward the slowest one
+    computes) where they are dealt out as `components/loading.py` does it, each section within the room, 0 for no limit;
+    beyond the room where there is no such way.
+    """
+    sizes, times = (tuple(each) for each in zip(*part.blocks, strict=True))
+    beside = part.num_bytes - sum(sizes)
+    rooms = (room - beside,) * count if room else ()
+    cut = deal(times, count, sizes=sizes, rooms=rooms) or deal(sizes, count, sizes=sizes)
+    held, work = (
+        max(
+            sum(number for each, number in zip(cut, numbers, strict=True) if each == section)
+            for section in range(count)
+        )
+        for numbers in (sizes, times)
+    )
+    return beside + held, work / max(1, sum(times))
 
 
 def weights_of(model: Model) -> Mapping[str, Need]:
@@ -94,6 +117,7 @@ def _component(component: ComponentFiles, model: Model, checkpoint: Path | None)
         kept = (entry for tensors in held for entry in tensors.values() if entry.dtype == FILE_DTYPES[model.dtype])
         mapped = min(num_bytes, sum(entry.numel for entry in kept) * bits // 8)
     blocks, outside = _blocks(component, model)
+    largest = max((size for size, _ in blocks), default=0)
     is_transformer, is_packed = component.name.startswith("transformer"), model.quantization != "none"
     # Not what is built into an engine or captured, nor what transformers quantizes, which knows its device.
     is_held = model.engine == "tensorrt" or model.graphs == "on"
@@ -106,33 +130,43 @@ def _component(component: ComponentFiles, model: Model, checkpoint: Path | None)
         own_bytes=num_bytes - mapped,
         shared_bytes=mapped,
         loading_bytes=loading,
-        largest_block_bytes=blocks,
+        largest_block_bytes=largest,
         outside_bytes=outside,
-        streams=streams and blocks > 0,
+        streams=streams and largest > 0,
+        blocks=tuple(blocks) if is_transformer and component.class_name in SPLIT_PLANS else (),
     )
 
 
-def _blocks(component: ComponentFiles, model: Model) -> tuple[int, int]:
-    """(the largest block's bytes, the bytes outside of blocks) of a component: of a class with a split plan by the
-    lists that it names, of others the members of all outermost lists of modules, as numbers in names tell them.
+def _blocks(component: ComponentFiles, model: Model) -> tuple[list[tuple[int, int]], int]:
+    """(of each block its bytes and the weights of matrices that a token passes in it, the bytes outside of blocks) of a
+    component: of a class with a split plan by the lists that it names, of others the members of all outermost lists of
+    modules, as numbers in names tell them; in the order of lists and numbers.
     """
     split = SPLIT_PLANS.get(component.class_name)
     is_packed, whole_bits = model.quantization != "none" and is_quantized(component.name), DTYPE_BITS[model.dtype]
-    sizes: dict[str, int] = defaultdict(int)
+    sizes: dict[tuple[int, int, str], int] = defaultdict(int)
+    matrices: dict[tuple[int, int, str], dict[str, int]] = defaultdict(dict)
+    outside = 0
     for file in component.weights:
         for name, entry in file.tensors.items():
-            if split:
-                path = next((path for path in split.blocks if name.startswith(f"{path}.")), "")
-                member = name[len(path) + 1 :].partition(".")[0]
-                # `transformer_blocks.3`; the list's name where its members have names, and "" outside of all.
-                block = f"{path}.{member}" if path and member.isdecimal() else path
-            else:
-                found = MEMBER.match(name)
-                block = found[1] if found else ""
             packs = is_packed and not is_left_whole(component.name, name, entry)
-            sizes[block] += entry.numel * (QUANTIZED_BITS[model.quantization] if packs else whole_bits) // 8
-    outside = sizes.pop("", 0)
-    return max(sizes.values(), default=0), outside
+            num_bytes = entry.numel * (QUANTIZED_BITS[model.quantization] if packs else whole_bits) // 8
+            if split:
+                found = next((each for each in enumerate(split.blocks) if name.startswith(f"{each[1]}.")), None)
+                rest = name[len(found[1]) + 1 :] if found else ""
+                member = rest.partition(".")[0]
+                # `transformer_blocks.3`; the list's name alone where its members have names.
+                block = (found[0], int(member) if member.isdecimal() else -1, found[1]) if found else None
+            else:
+                listed, rest = MEMBER.match(name), name
+                block = (0, 0, listed[1]) if listed else None
+            if block is None:
+                outside += num_bytes
+                continue
+            sizes[block] += num_bytes
+            if len(entry.shape) > 1:
+                matrices[block][rest] = entry.numel
+    return [(sizes[block], passed_by(matrices[block])[0]) for block in sorted(sizes)], outside
 
 
 def decoded_numbers(

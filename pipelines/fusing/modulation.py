@@ -33,22 +33,15 @@ from torch import Tensor, nn
 
 from ...parallel.collectives import gather_into
 from ...parallel.group import Group
+from .products import LIKE_FLUX
 
 DEVICES = ("cuda",)  # where ranks share it out; on a CPU a gather costs more than the weights do
 TWO = (("norm1.silu", "norm1.linear"), ("norm1_context.silu", "norm1_context.linear"))
 ONE = (("norm.silu", "norm.linear"),)
 # By a block's class: the activations of its argument `temb`, each with the layer that is given what it makes.
 MODULATED: Mapping[str, Sequence[tuple[str, str]]] = {
-    "FluxTransformerBlock": TWO,
-    "FluxSingleTransformerBlock": ONE,
-    "OvisImageTransformerBlock": TWO,
-    "OvisImageSingleTransformerBlock": ONE,
-    "LongCatImageTransformerBlock": TWO,
-    "LongCatImageSingleTransformerBlock": ONE,
-    "BriaTransformerBlock": TWO,
-    "BriaSingleTransformerBlock": ONE,
-    "BriaFiboTransformerBlock": TWO,
-    "BriaFiboSingleTransformerBlock": ONE,
+    **{f"{model}TransformerBlock": TWO for model in LIKE_FLUX},
+    **{f"{model}SingleTransformerBlock": ONE for model in LIKE_FLUX},
     "QwenImageTransformerBlock": (("img_mod.0", "img_mod.1"), ("txt_mod.0", "txt_mod.1")),
     "JointTransformerBlock": TWO,
     "HunyuanVideo15TransformerBlock": TWO,

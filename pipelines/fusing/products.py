@@ -31,33 +31,13 @@ FIRST = ("attn1.to_q", "attn1.to_k", "attn1.to_v")
 SECOND = ("attn2.to_q", "attn2.to_k", "attn2.to_v")
 NAMED = ("attention.to_q", "attention.to_k", "attention.to_v")
 SELF = ("self_attention.to_q", "self_attention.to_k", "self_attention.to_v")
+# The models whose blocks are those of FLUX.1: `FluxTransformerBlock`, `FluxSingleTransformerBlock`, and so on.
+LIKE_FLUX = ("Flux", "OvisImage", "LongCatImage", "Bria", "BriaFibo")
 # By a block's class: its linear layers that are given one tensor, in the order in which they are called.
 SHARED: Mapping[str, Sequence[Sequence[str]]] = {
-    **dict.fromkeys(
-        (
-            "FluxTransformerBlock",
-            "Flux2TransformerBlock",
-            "ChromaTransformerBlock",
-            "OvisImageTransformerBlock",
-            "LongCatImageTransformerBlock",
-            "BriaTransformerBlock",
-            "BriaFiboTransformerBlock",
-            "QwenImageTransformerBlock",
-            "HunyuanVideo15TransformerBlock",
-        ),
-        (ATTENTION, TEXT),
-    ),
-    **dict.fromkeys(
-        (
-            "FluxSingleTransformerBlock",
-            "ChromaSingleTransformerBlock",
-            "OvisImageSingleTransformerBlock",
-            "LongCatImageSingleTransformerBlock",
-            "BriaSingleTransformerBlock",
-            "BriaFiboSingleTransformerBlock",
-        ),
-        (("proj_mlp", *ATTENTION),),
-    ),
+    **{f"{model}TransformerBlock": (ATTENTION, TEXT) for model in (*LIKE_FLUX, "Chroma")},
+    **{f"{model}SingleTransformerBlock": (("proj_mlp", *ATTENTION),) for model in (*LIKE_FLUX, "Chroma")},
+    **{f"{model}TransformerBlock": (ATTENTION, TEXT) for model in ("Flux2", "QwenImage", "HunyuanVideo15")},
     **dict.fromkeys(("Flux3ModeTransformerBlock", "Flux3SingleTransformerBlock"), ((*ATTENTION, "ff.linear_in"),)),
     **dict.fromkeys(
         ("WanTransformerBlock", "WanVACETransformerBlock", "SkyReelsV2TransformerBlock", "LTXVideoTransformerBlock"),

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...parallel.machine.talking import Talking
 from ...parallel.wording import worded
+from ..values import from_plain, to_plain
 from .look import HubModel, NotFetched
 
 SILENT_S = 90.0  # how long nothing may come: the client itself tries again for about a minute
@@ -57,7 +58,7 @@ def looked_at(model_id: str, revision: str, *, timeout_s: float = LOOK_S) -> Hub
     with tempfile.TemporaryDirectory(prefix="latentloom-") as folder:  # here: a process that is ended removes nothing
         order = {"what": "look", "id": model_id, "revision": revision, "folder": folder}
         with contextlib.closing(HubProcess(order)) as process:
-            return HubModel.from_plain(next(process.events(silent_s=timeout_s))["model"])
+            return from_plain(HubModel, next(process.events(silent_s=timeout_s))["model"])
 
 
 @functools.cache
@@ -78,4 +79,4 @@ def _home() -> tempfile.TemporaryDirectory[str]:
 
 def fetching(model: HubModel, cache: Path) -> HubProcess:
     """Its events hold `bytes` and `files` that are there; the last one `folder`."""
-    return HubProcess({"what": "fetch", "model": model.to_plain(), "cache": str(cache)})
+    return HubProcess({"what": "fetch", "model": to_plain(model), "cache": str(cache)})

@@ -20,22 +20,8 @@ from ...parallel.wording import worded
 from ..models.component_files import inspect_model
 from ..models.folder import INDEX, MODULAR_INDEX
 from ..models.source import commit_in, home_of, ref_of, snapshot_of
-from .look import (
-    LEFT_OUT,
-    HubFile,
-    HubModel,
-    NotFetched,
-    bring,
-    check_id,
-    check_weights,
-    index_in,
-    is_ours,
-    is_wanted,
-    licence_of,
-    open_hub,
-    patterns_of,
-    refusal,
-)
+from . import look
+from .look import HubFile, HubModel, NotFetched
 
 CHUNK_BYTES = 1 << 16  # what is on the way when a fetch is ended is lost
 HASH_BYTES = 8 << 20
@@ -50,9 +36,9 @@ def fetch(model: HubModel, cache: Path, report: Report) -> Path:
         with _alone(cache, model):
             return _fetch(model, home_of(cache, model.id), report)
     except Exception as error:
-        if is_ours(error):
+        if look.is_ours(error):
             raise
-        raise refusal(model.id, model.revision, error) from None
+        raise look.refusal(model.id, model.revision, error) from None
 
 
 def _fetch(model: HubModel, home: Path, report: Report) -> Path:
@@ -79,7 +65,7 @@ def _fetch_file(model: HubModel, home: Path, file: HubFile, told: Callable[[int]
             had = opened.seek(0)
             opened.truncate()
         if had < file.num_bytes:
-            bring(model.id, model.commit, file, opened, had=had, told=told)
+            look.bring(model.id, model.commit, file, opened, had=had, told=told)
         opened.flush()
         if _hash(opened, file, told) != file.hash:
             opened.truncate(0)
@@ -120,19 +106,19 @@ def pull(model_id: str, *, revision: str = "", report: Callable[[str], None] = p
 
     Raises `ValueError` for what cannot be pulled: unknown, gated without access, no supported pipeline, no room.
     """
-    check_id(model_id, revision)
-    api = open_hub()
+    look.check_id(model_id, revision)
+    api = look.open_hub()
     try:
         info = api.model_info(model_id, revision=revision or None, files_metadata=True)
         files = {file.rfilename: file.size or 0 for file in info.siblings or ()}
-        name = index_in(model_id, files)
-        licence = licence_of(info) or "not stated, ask its makers"
+        name = look.index_in(model_id, files)
+        licence = look.licence_of(info) or "not stated, ask its makers"
         gating = "its makers ask you to accept terms on the hub first" if info.gated else "open to all"
         report(f"{model_id}: licence {licence}; access: {gating}; terms at https://huggingface.co/{model_id}")
         index = Path(api.hf_hub_download(model_id, name, revision=revision or None))
-        _, patterns = patterns_of(index.parent, model_id)
-        check_weights(model_id, files, patterns)
-        num_bytes = sum(size for file, size in files.items() if is_wanted(file, patterns))
+        _, patterns = look.patterns_of(index.parent, model_id)
+        look.check_weights(model_id, files, patterns)
+        num_bytes = sum(size for file, size in files.items() if look.is_wanted(file, patterns))
         report(f"{model_id}: {num_bytes / 2**30:.1f} GiB, kept in {index.parent}")
         if (free := shutil.disk_usage(index.parent).free) < num_bytes:
             raise ValueError(
@@ -146,13 +132,13 @@ def pull(model_id: str, *, revision: str = "", report: Callable[[str], None] = p
             )
         folder = Path(
             api.snapshot_download(
-                model_id, revision=revision or None, allow_patterns=patterns, ignore_patterns=list(LEFT_OUT)
+                model_id, revision=revision or None, allow_patterns=patterns, ignore_patterns=list(look.LEFT_OUT)
             )
         )
     except Exception as error:  # the hub client's own classes, requests' and the system's
-        if is_ours(error):
+        if look.is_ours(error):
             raise
-        raise refusal(model_id, revision, error) from None
+        raise look.refusal(model_id, revision, error) from None
     inspect_model(folder)
     return folder
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -106,14 +106,6 @@ class HubModel:
     def sizes(self) -> dict[str, int]:
         """By hash: what is there under two names is fetched once."""
         return {file.hash: file.num_bytes for file in self.files}
-
-    def to_plain(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> HubModel:
-        values: dict[str, Any] = {**plain, "files": tuple(HubFile(**file) for file in plain["files"])}
-        return cls(**values)
 
 
 def look(model_id: str, revision: str, folder: Path) -> HubModel:

@@ -47,6 +47,7 @@ def main() -> None:
 
 
 def _obey(order: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
+    from ..values import from_plain, to_plain
     from .fetching import CHUNK_BYTES, fetch
     from .look import HubModel, look
 
@@ -55,7 +56,7 @@ def _obey(order: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
 
         resource.setrlimit(resource.RLIMIT_AS, (LOOK_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
     if order["what"] == "look":
-        return {"model": look(order["id"], order["revision"], Path(order["folder"])).to_plain()}
+        return {"model": to_plain(look(order["id"], order["revision"], Path(order["folder"])))}
     if order["what"] == "outline":
         _outline(order["id"], order["revision"], Path(order["folder"]))
         return {}
@@ -64,7 +65,7 @@ def _obey(order: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
     constants.DOWNLOAD_CHUNK_SIZE = CHUNK_BYTES  # pyrefly: ignore[bad-assignment]
     newest: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
     threading.Thread(target=_tell_newest, args=(newest, answers), name="latentloom bytes", daemon=True).start()
-    model, cache = HubModel.from_plain(order["model"]), Path(order["cache"])
+    model, cache = from_plain(HubModel, order["model"]), Path(order["cache"])
     return {"folder": str(fetch(model, cache, lambda size, count: newest.put((size, count))))}
 
 

@@ -27,7 +27,7 @@ from .folder import (
     read_allowed_index,
     repository_of,
 )
-from .packing import PACKED, check_unpacked, is_torchao, put_together
+from .packing import PACKED, check_unpacked, put_together
 from .regular_file import FromFolder, Unchanged, parse_object, read_bytes, read_object
 from .source import PICKLES, is_allowed
 from .tensor_file import MAX_HEADER_BYTES, MAX_TENSORS, TensorFile, check_counts, content_mark, read_tensor_file
@@ -157,7 +157,8 @@ def inspect_component(
 
 def allowed_keys(config: Mapping[str, Any]) -> tuple[str, ...]:
     """What a component of diffusers may say although others may not: how torchao packed its weights."""
-    return ("quantization_config",) if is_torchao(config.get("quantization_config")) else ()
+    packing = config.get("quantization_config")
+    return ("quantization_config",) if isinstance(packing, dict) and packing.get("quant_method") == "torchao" else ()
 
 
 def _list_files(folder: Path, name: str, roots: Sequence[Path] | None) -> frozenset[str]:

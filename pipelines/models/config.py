@@ -49,12 +49,8 @@ EXPERTS = ("eager", "batched_mm", "grouped_mm")
 # Key -> transformers' own names; any other is a repository of kernels. Whatever a config says, `model_config` has the
 # last word.
 IMPLEMENTATIONS = {
-    "attn_implementation": ATTENTION,
-    "_attn_implementation": ATTENTION,
-    "_attn_implementation_internal": ATTENTION,
-    "experts_implementation": EXPERTS,
-    "_experts_implementation": EXPERTS,
-    "_experts_implementation_internal": EXPERTS,
+    **dict.fromkeys(("attn_implementation", "_attn_implementation", "_attn_implementation_internal"), ATTENTION),
+    **dict.fromkeys(("experts_implementation", "_experts_implementation", "_experts_implementation_internal"), EXPERTS),
 }
 MAX_ITEMS = 4096  # the longest list
 # Layers that any config may speak of: MiniMax Music 3's condition encoder, of four tensors, names the eight of another

@@ -20,7 +20,7 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
 from ..families import FAMILIES
 from ..families.family import Card
-from ..values import Dtype, Engine, Graphs, Lora, Model, Quantization
+from ..values import Dtype, Engine, Graphs, Lora, Model, Quantization, TextEncoder
 from .component_files import fingerprint_of_parts, inspect_components, inspect_model
 from .facts import read_card
 from .folder import read_allowed_index
@@ -55,6 +55,7 @@ def describe_model(
     quantization: Quantization = "none",
     engine: Engine = "eager",
     graphs: Graphs = "auto",
+    text_encoder: TextEncoder = "device",
     loras: Sequence[Lora] = (),
     roots: Sequence[Path] | None = None,
     is_here: bool = True,
@@ -74,6 +75,7 @@ def describe_model(
     chosen = pick_device(device) if is_here else device
     number = pick_dtype(dtype, device=chosen)
     asked = {"quantization": (quantization, Quantization), "engine": (engine, Engine), "graphs": (graphs, Graphs)}
+    asked |= {"text_encoder": (text_encoder, TextEncoder)}
     for name, (value, choices) in asked.items():
         if value not in get_args(choices):
             raise ValueError(worded("{} is {!r}; choose one of {}", name, value, ", ".join(get_args(choices))))
@@ -82,8 +84,12 @@ def describe_model(
     check_graphs(graphs, device=chosen)
     if quantization != "none" and is_here:
         check_quantization(quantization, device=chosen, dtype=number)
+    if text_encoder == "cpu" and quantization in ON_CUDA:
+        told = "text_encoder is cpu, and quantization {} needs CUDA; choose text_encoder device, or quantization int8"
+        raise ValueError(worded(told, quantization))
     model = _described(found, files.family.name, fingerprint_of(files.fingerprint, single), chosen, number)
-    return dataclasses.replace(model, quantization=quantization, engine=engine, graphs=graphs, loras=tuple(loras))
+    model = dataclasses.replace(model, quantization=quantization, engine=engine, graphs=graphs, loras=tuple(loras))
+    return model if chosen == "cpu" else dataclasses.replace(model, text_encoder=text_encoder)  # where it is anyway
 
 
 def describe_whole(
@@ -318,6 +324,8 @@ def check_shareable(model: Model, plan: ParallelPlan) -> None:
         reason = why_no_graphs(model, plan, has_step_cache=False)
         told = "plan {}: {}, which no CUDA graph can hold; use {}=1, or choose graphs auto of Load Model"
         raise ValueError(worded(told, plan, reason, axis))
+    if plan.weights == 1:
+        return
     changes = (
         (f"quantization {model.quantization}", model.quantization != "none"),
         ("LoRAs", bool(model.loras)),

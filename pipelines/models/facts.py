@@ -7,7 +7,6 @@ overrides the family's defaults.
 """
 
 import dataclasses
-import difflib
 import math
 import os
 import re
@@ -15,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ...parallel.errors import did_you_mean
 from ...parallel.wording import worded
 from ..families.family import Card, Family
 from ..values import Model
@@ -76,10 +76,8 @@ _CARD = FromFile(lambda path: read_object(path, what="model card", max_bytes=MAX
 def _checked(path: Path, name: str, value: Any) -> Any:
     # The bounds keep what anybody wrote into a card from reaching a family as a size that fills the memory.
     if name in TEXTS:
-        is_right, right = (
-            isinstance(value, str) and len(value) <= TEXTS[name],
-            f"a text of at most {TEXTS[name]} characters",
-        )
+        is_right = isinstance(value, str) and len(value) <= TEXTS[name]
+        right = f"a text of at most {TEXTS[name]} characters"
     elif name in INTEGERS:
         low, high = INTEGERS[name]
         is_right, right = type(value) is int and low <= value <= high, f"a whole number from {low} to {high}"
@@ -89,9 +87,10 @@ def _checked(path: Path, name: str, value: Any) -> Any:
         value, right = float(value) if is_right else value, f"a number from {low:g} to {high:g}"
     else:
         known = (*TEXTS, *INTEGERS, *NUMBERS)
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else f"; it may hold {', '.join(known)}"
-        raise ValueError(f"{path} sets {name[:64]!r}, which is no default of a model{hint}")
+        hint = did_you_mean(name, known)
+        raise ValueError(
+            f"{path} sets {name[:64]!r}, which is no default of a model; {hint}it may hold {', '.join(known)}"
+        )
     if not is_right:
         raise ValueError(f"{path} sets {name} to {str(value)[:50]!r}; it must be {right}")
     return value

@@ -262,11 +262,6 @@ def part_of(name: str, part: str) -> str:
     return f"{module}._{leaf}_{part}"
 
 
-def is_torchao(config: Any) -> bool:
-    """Whether a component's `quantization_config` says that torchao did it."""
-    return isinstance(config, dict) and config.get("quant_method") == "torchao"
-
-
 def put_together(files: Sequence[TensorFile]) -> tuple[TensorFile, ...]:
     """The files with each weight as one entry, of dtype `torchao I8` or the like, where its numbers lie.
 

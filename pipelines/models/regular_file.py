@@ -9,17 +9,15 @@ import json
 import math
 import os
 import re
-import secrets
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ...parallel.errors import BadInput
-from ...parallel.machine.folders import private, private_folder
 
 MOST_FILES = 256
 MOST_FOLDERS = 64
@@ -163,8 +161,7 @@ def _mark_of(path: str) -> Mark | None:
     return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev
 
 
-# ---- Small JSON files: what somebody else wrote is read with limits, so that a bad one is one clear sentence; ours are
-# there whole or not at all.
+# ---- Small JSON files: what somebody else wrote is read with limits, so that a bad one is one clear sentence.
 
 MAX_BYTES = 4 << 20
 MAX_DEPTH = 32
@@ -202,19 +199,6 @@ def read_bytes(path: Path, *, what: str, max_bytes: int = MAX_BYTES) -> bytes:
 def read_object(path: Path, *, what: str, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     """A JSON object; `what` names the file in errors. Raises `ValueError` for what `parse_strict` refuses."""
     return parse_object(read_bytes(path, what=what, max_bytes=max_bytes), what=f"{what} {path}")
-
-
-def write_object(path: Path, plain: Mapping[str, Any], *, indent: int | None = None) -> None:
-    """For this user alone. Who reads or writes it meanwhile finds it whole. It may be lost with the power. Raises
-    `OSError`."""
-    private_folder(path.parent)
-    part = path.with_name(f".{path.stem}-{secrets.token_hex(16)}.part")
-    try:
-        with open(part, "w", opener=private) as file:
-            file.write(json.dumps(plain, indent=indent))
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def parse_object(data: bytes, *, what: str) -> dict[str, Any]:

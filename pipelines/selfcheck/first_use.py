@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import logging
@@ -25,14 +26,15 @@ from pydantic import TypeAdapter
 
 from ... import __version__
 from ...parallel.errors import BadInput, Cancelled
-from ...parallel.machine.folders import user_cache
+from ...parallel.machine.folders import user_cache, write_object
 from ...parallel.mesh import Mesh, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress, finish, title_of
 from ...parallel.together import highest
+from ..components.store import store
 from ..families import FAMILIES
 from ..forecast.plans import num_steps_of, text_length_of
-from ..models.regular_file import read_object, write_object
+from ..models.regular_file import read_object
 from ..requests import Denoise
 from ..shape import nearest_frames, size_multiple
 from ..values import Latents, Model, to_plain
@@ -72,8 +74,6 @@ def check_first_use(request: Denoise, progress: Progress, *, lend: Lend, paint: 
     """
     if request.plan.num_ranks == 1 or progress is SILENT or request.model.source.startswith("builtin:"):
         return ""
-    if request.plan.layers > 1:  # a rank has no weights of other sections, and looks at no answer of theirs
-        return ""
     mesh, key = mesh_for(request.plan), _key(request)
     known = _known.setdefault(mesh.voters, {})
     if key not in known:
@@ -104,11 +104,13 @@ def _verdict(request: Denoise, progress: Progress, mesh: Mesh, key: str, lend: L
         with lend(asked, model, plan) as parts:
             load_s = load_s or time.perf_counter() - began
             yield {name: part for name, part in parts.items() if name.startswith("transformer")}
-            if "handle" in parts:
-                parts["handle"].compare_if(lambda: True)  # the run itself is given other inputs
+            for handle in parts.get("handles", ()):
+                handle.compare_if(lambda: True)  # the run itself is given other inputs
+
+    small_one = functools.cache(lambda: small_of(request))
 
     def ask(_: object) -> None:
-        small, ends = small_of(request), [time.perf_counter()]
+        small, ends = small_one(), [time.perf_counter()]
 
         def on_step(done: int, *_: object) -> None:
             finish(model.device)
@@ -121,16 +123,15 @@ def _verdict(request: Denoise, progress: Progress, mesh: Mesh, key: str, lend: L
         step_s = ends[-1] - ends[-2]
         in_fp32 = FP32_TIMES * (1 + plan.num_ranks) if model.dtype != "fp32" else 0.0
         check_s = ends[-1] - ends[0] + STEPS * step_s * (in_fp32 + plan.num_ranks)
-        check_s += load_s * plan.weights if plan.weights > 1 else 0.0  # where ranks have shares, each reads all
+        check_s += load_s * plan.num_shares if plan.num_shares > 1 else 0.0  # where ranks have shares, each reads all
         run_s = load_s + num_steps_of(request) * step_s * _num_tokens(request) / _num_tokens(small)
         if check_s > MOST_SHARE * run_s:
             why = f"it would take {check_s:.1f} s, which is much for a run of {run_s:.1f}"
             raise Unproven(why, is_lasting=False)
 
     whole = ParallelPlan()
-    verdict = self_check(
-        ask, mesh=mesh, sharded=lambda: lent(plan, request), whole=lambda: lent(whole, small_of(request))
-    )
+    verdict = self_check(ask, mesh=mesh, sharded=lambda: lent(plan, request), whole=lambda: lent(whole, small_one()))
+    store().drop_copies()
     if verdict.state != "refused" and verdict.is_lasting:
         keep(verdict, key)
     else:
@@ -206,7 +207,7 @@ def _key(request: Denoise) -> str:
     import diffusers
     import torch
 
-    model, own = request.model, ("source", "folder", "place", "engine", "graphs", "device")
+    model, own = request.model, ("source", "folder", "place", "engine", "graphs", "text_encoder", "device")
     told = [
         {name: value for name, value in to_plain(model).items() if name not in own},
         "" if model.fingerprint else model.folder,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import inspect
 import math
 import time
@@ -26,7 +27,9 @@ from ...parallel.errors import BadWires, Closed, LoomError, PeerLost, RankFailed
 from ...parallel.group import Axis
 from ...parallel.mesh import Mesh
 from ...parallel.sharding.hooks import modules_at
+from ...parallel.sharding.sections.waiting import finished
 from ...parallel.sharding.split_plan import SplitPlan
+from ...parallel.streaming.forwards import in_place_of
 from ...parallel.together import highest
 from ..spreading.handed import are_alike
 from ..spreading.transformer import split_plan_of
@@ -124,15 +127,22 @@ def recorded(parts: Parts, ask: Callable[[Parts], object]) -> tuple[list[Call], 
     calls: list[Call] = []
     outputs: Outputs = []
 
-    def before(name: str) -> Callable[..., None]:
-        return lambda _, args, kwargs: calls.append((name, copy.deepcopy((args, kwargs))))
+    def heard(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def answer(*args: Any, **kwargs: Any) -> Any:
+            calls.append((name, copy.deepcopy((args, kwargs))))
+            output = call(*args, **kwargs)
+            outputs.append(_numbers(output))
+            return output
+
+        return answer
 
     with ExitStack() as stack, torch.no_grad():
         for name, part in parts.items():
-            # before sharding cuts what it is given, and after it has put the answer together
-            stack.callback(part.register_forward_pre_hook(before(name), with_kwargs=True, prepend=True).remove)
-            after = part.register_forward_hook(lambda _, args, output: outputs.append(_numbers(output)))
-            stack.callback(after.remove)
+            # Outside of all hooks, as torch's own `Module.compile` is: of sections one alone comes to the last hook.
+            before = vars(part).pop("_compiled_call_impl", None)
+            undo = functools.partial(vars(part).update, _compiled_call_impl=before)
+            stack.callback(undo if before is not None else functools.partial(vars(part).pop, "_compiled_call_impl"))
+            vars(part)["_compiled_call_impl"] = heard(name, before or part._call_impl)
         ask(parts)
     if not calls:
         raise Unproven("the transformer was not asked")
@@ -177,8 +187,8 @@ def in_fp32(transformer: nn.Module, given: SplitPlan | None = None) -> Iterator[
     with ExitStack() as stack:
         for each in transformer.modules():
             if inspect.isfunction(streams := vars(each).get("forward")) and hasattr(streams, "__wrapped__"):
-                stack.callback(vars(each).update, forward=streams)  # it would bring what rests, in its own dtype
-                vars(each)["forward"] = streams.__wrapped__
+                # it would bring what rests, in its own dtype
+                stack.enter_context(in_place_of(each, streams.__wrapped__))
         stack.callback(lambda: [after(unit) for unit in reversed(list(held))])  # where a forward failed
         for unit in units:  # after shared weights are gathered, and before they are let go of
             stack.callback(unit.register_forward_pre_hook(before).remove)
@@ -225,7 +235,8 @@ def check_room(transformer: nn.Module, given: SplitPlan | None = None) -> None:
 
 def _is_low(value: Any) -> bool:
     """Whether it has fewer bits than fp32."""
-    return isinstance(value, Tensor) and value.is_floating_point() and value.element_size() < 4
+    is_number = isinstance(value, Tensor) and value.is_floating_point() and not value.is_meta  # of another's block
+    return is_number and value.element_size() < 4
 
 
 def _full(tensor: Tensor) -> Tensor:
@@ -247,7 +258,7 @@ def _mark(parts: Parts) -> int:
 
 
 def _numbers(output: Any) -> list[Tensor]:
-    leaves = pytree.tree_leaves(output)
+    leaves = pytree.tree_leaves(finished(output))
     return [x.detach().float().cpu() for x in leaves if isinstance(x, Tensor) and x.is_floating_point() and x.numel()]
 
 

@@ -1,4 +1,5 @@
-"""What each pipeline class of diffusers is called with and gives: from a table that `survey.py` makes, or by itself.
+"""What each pipeline class of diffusers is called with and gives: from a table, which
+`tests/bench/pipeline_signatures.py` makes, or by itself.
 
 Importing this imports neither torch nor diffusers, so that files are checked and sockets are drawn without them.
 """

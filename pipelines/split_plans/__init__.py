@@ -16,7 +16,8 @@ kandinsky: Split plans of Kandinsky 5 and 6 and of Kandinsky 6 super-resolution:
 ltx: Split plans of LTX, of LTX-2 with its sound, and of the SANA-WM refiner, which is LTX-2 without it.
 paddings: Which masks of a class hide the padding of its texts, and where the texts' keys stand in attention.
 sana: Split plans of Sana: linear attention summed over the ranks, and convolutions that see a neighbour's edge.
-sequence: The form that most split plans have: one sequence of tokens enters the first block and leaves behind the last.
+sequence: The forms that most split plans have: one sequence of tokens that enters the first block and leaves behind
+    the last, or a picture and a text that do so and attend jointly.
 single_stream: Split plans of image models where text and picture are one sequence before the sharded blocks. Z-Image,
     Lumina 2, Bria Fibo 2, OmniGen, Krea 2, Ideogram 4, ERNIE-Image, the prior of unCLIP, Qwen-Image 2.1.
 video: Split plans of the video models with no module of their own. CogVideoX, ConsisID, EasyAnimate, Mochi,
@@ -25,29 +26,14 @@ wan: Split plans of Wan and of the models grown from it: ChronoEdit, SkyReels-V2
 processors/: Attention processors and layers that stand in for those of diffusers where tokens are spread.
 """
 
-import difflib
 from dataclasses import replace
 
+from ...parallel.errors import did_you_mean
 from ...parallel.sharding.split_plan import SplitPlan
-from . import (
-    audio,
-    cross_attention,
-    flux,
-    hunyuan,
-    joint_image,
-    kandinsky,
-    ltx,
-    sana,
-    single_stream,
-    video,
-    wan,
-)
+from . import audio, cross_attention, flux, hunyuan, joint_image, kandinsky, ltx, sana, single_stream, video, wan
 from .paddings import PADDINGS
 
-MODULES = (
-    *(audio, cross_attention, flux, hunyuan, joint_image, kandinsky),
-    *(ltx, sana, single_stream, video, wan),
-)
+MODULES = (audio, cross_attention, flux, hunyuan, joint_image, kandinsky, ltx, sana, single_stream, video, wan)
 _PLANS: dict[str, SplitPlan] = {name: plan for module in MODULES for name, plan in module.PLANS.items()}
 # By class name, or by "module.Class" where that would not tell which is meant; ours are of diffusers' classes.
 SPLIT_PLANS = {name: replace(plan, paddings=PADDINGS.get(name, plan.paddings)) for name, plan in _PLANS.items()}
@@ -92,11 +78,8 @@ def plan_named(name: str) -> SplitPlan:
         return SPLIT_PLANS[name]
     if len(others := _of_modules(name)) == 1:
         return SPLIT_PLANS[others[0]]
-    near = others or difflib.get_close_matches(name, SPLIT_PLANS, n=1)
-    hint = (
-        f"; it may be {' or '.join(others)}" if others else f"; the nearest that has one is {near[0]}" if near else ""
-    )
-    raise ValueError(f"there is no split plan for {name}{hint}; run it on one device, or give one with split=")
+    hint = f"it may be {' or '.join(others)}; " if others else did_you_mean(name, SPLIT_PLANS)
+    raise ValueError(f"there is no split plan for {name}; {hint}run it on one device, or give one with split=")
 
 
 def _of_modules(name: str) -> list[str]:

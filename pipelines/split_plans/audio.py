@@ -30,7 +30,6 @@ PLANS: dict[str, SplitPlan] = {
         "transformer_blocks",
         stream="tokens",
         each={"attention_mask": tokens(1), "rotary_embedding": tokens(0)},
-        leaves="proj_out",
         attention={"attn2": (LOCAL,)},
         least=2,
     ),

@@ -15,9 +15,7 @@ from .sequence import sequence
 
 PIXART = sequence(
     "transformer_blocks",
-    stream="image",
     each={"attention_mask": image(-1)},
-    leaves="proj_out",
     attention={"attn2": (LOCAL,)},
     least=2,
     lent=("norm1.emb",),  # of the first block, which DiT asks for the conditioning of its output
@@ -57,7 +55,6 @@ PLANS: dict[str, SplitPlan] = {
     "DreamLiteTransformer2DModel": GENERAL,
     "LuminaNextDiT2DModel": sequence(
         "layers",
-        stream="image",
         each={"image_rotary_emb": image(1), "cross_attention_kwargs": MadeAnew(in_proportion)},
         leaves="norm_out",
         attention={"attn2": (LOCAL,)},
@@ -65,7 +62,6 @@ PLANS: dict[str, SplitPlan] = {
     ),
     "PRXTransformer2DModel": sequence(
         "blocks",
-        stream="image",
         order=("text", "image"),
         either=("text",),
         each={"encoder_hidden_states": text(1), "attention_mask": text(1), "image_rotary_emb": image(2)},
@@ -75,11 +71,9 @@ PLANS: dict[str, SplitPlan] = {
     # Its experts choose picture tokens, and choose among those of all ranks.
     "NucleusMoEImageTransformer2DModel": sequence(
         "transformer_blocks",
-        stream="image",
         order=("image", "text"),
         either=("text",),
         each={"encoder_hidden_states": text(1), "image_rotary_emb": (image(0), text(0))},
-        leaves="proj_out",
         attention={"attn": (Attend(("image",), ("image", "text")),)},
         processors={"img_mlp": stand_in("expert_choice.choose_among_all")},
     ),

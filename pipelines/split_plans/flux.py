@@ -7,64 +7,43 @@ from dataclasses import replace
 
 from ...parallel.sharding.split_plan import LOCAL, Along, Attend, MadeAnew, SplitPlan, image, text
 from .processors import stand_in
+from .sequence import joint
 
 TEXT_IMAGE = ("text", "image")
 BLOCKS = ("transformer_blocks", "single_transformer_blocks")
-BOTH_ENTER = {"hidden_states": image(1), "encoder_hidden_states": text(1)}
 JOINT_ROPE = {"image_rotary_emb": Along(0, TEXT_IMAGE)}
-ROPES = {f"{blocks}.*": JOINT_ROPE for blocks in BLOCKS}
 
 # Ovis-Image and LongCat-Image: two streams, then one, and nothing else.
-PLAIN = SplitPlan(
-    order=TEXT_IMAGE,
-    either=("text",),
-    blocks=BLOCKS,
-    inputs={"transformer_blocks.0": BOTH_ENTER, **ROPES},
-    outputs={"proj_out": image(1)},
-)
+PLAIN = joint(*BLOCKS, each=JOINT_ROPE)
 
 # FLUX.1 and Chroma take residuals of a ControlNet, and pictures of an IP-adapter.
 FLUX = replace(
     PLAIN,
-    inputs={
-        "": {"controlnet_block_samples": image(1), "controlnet_single_block_samples": image(1)},
-        "transformer_blocks.0": BOTH_ENTER,
-        **ROPES,
-    },
+    inputs={"": {"controlnet_block_samples": image(1), "controlnet_single_block_samples": image(1)}, **PLAIN.inputs},
     # Further calls are those of IP-adapters, whose few picture tokens every rank holds.
     attention={"attn": (Attend(TEXT_IMAGE, TEXT_IMAGE), LOCAL)},
 )
 
-BRIA = replace(
-    PLAIN,
-    inputs={
-        # Its residuals for single blocks are left out: the model adds them at the text's length into the image.
-        "": {"controlnet_block_samples": image(1)},
-        "transformer_blocks.0": BOTH_ENTER,
-        **ROPES,
-    },
-)
+# Its residuals for single blocks are left out: the model adds them at the text's length into the image.
+BRIA = replace(PLAIN, inputs={"": {"controlnet_block_samples": image(1)}, **PLAIN.inputs})
 
 # Between the blocks, half of the text's channels is replaced by the next layer of the text encoder.
 FIBO = replace(
     PLAIN,
     inputs={
         "": {"encoder_hidden_states": text(1), "text_encoder_layers": text(1)},
+        **PLAIN.inputs,
         "transformer_blocks.0": {"hidden_states": image(1)},
-        **ROPES,
     },
 )
 
 
 # With reference pictures whose keys are kept, tokens have different times in the first step; in later ones the kept
 # keys are in the middle. When blocks are done, the length of the whole text cuts the image off.
-FLUX2 = SplitPlan(
-    order=TEXT_IMAGE,
-    either=("text",),
+FLUX2 = joint(
+    *BLOCKS,
     whole=("past",),
-    blocks=BLOCKS,
     inputs={
-        "transformer_blocks.0": BOTH_ENTER,
         "transformer_blocks.*": {**JOINT_ROPE, "temb_mod_img": image(1, ndim=3, optional=True)},
         "single_transformer_blocks.*": {**JOINT_ROPE, "temb_mod": MadeAnew(stand_in("flux2_reference.joined_times"))},
     },

@@ -10,33 +10,17 @@ from typing import Any
 
 from ...parallel.sharding.split_plan import LOCAL, Along, Attend, MadeAnew, SplitPlan, image, text
 from .processors import stand_in
+from .sequence import joint
 
 TEXT_IMAGE, IMAGE_TEXT = ("text", "image"), ("image", "text")
-BOTH_ENTER = {"hidden_states": image(1), "encoder_hidden_states": text(1)}
 ADAPTED = Attend(("image",), ("image", "adapter"))
 WITHIN_VALID = Attend(TEXT_IMAGE, TEXT_IMAGE, mask="outer")  # the mask tells the valid tokens of the text
+ROPES = {"image_rotary_emb": (image(0), text(0))}
 
-
-COGVIEW3_PLUS = SplitPlan(
-    order=TEXT_IMAGE,
-    either=("text",),
-    blocks=("transformer_blocks",),
-    inputs={"transformer_blocks.0": BOTH_ENTER},
-    outputs={"proj_out": image(1)},
-)
-COGVIEW4 = replace(
-    COGVIEW3_PLUS,
-    inputs={
-        "transformer_blocks.0": BOTH_ENTER,
-        "transformer_blocks.*": {"image_rotary_emb": image(0), "attention_mask": text(1)},
-    },
+COGVIEW4 = joint(
+    "transformer_blocks",
+    each={"image_rotary_emb": image(0), "attention_mask": text(1)},
     attention={"attn1": (WITHIN_VALID,)},
-)
-JOYIMAGE = replace(
-    COGVIEW3_PLUS,
-    order=IMAGE_TEXT,
-    blocks=("double_blocks",),
-    inputs={"double_blocks.0": BOTH_ENTER, "double_blocks.*": {"image_rotary_emb": (image(0), text(0))}},
 )
 
 
@@ -66,12 +50,8 @@ PLANS: dict[str, SplitPlan] = {
         },
     ),
     # Its text starts with eight learned tokens, which are there before the first block.
-    "AuraFlowTransformer2DModel": replace(
-        COGVIEW3_PLUS,
-        blocks=("joint_transformer_blocks", "single_transformer_blocks"),
-        inputs={"joint_transformer_blocks.0": BOTH_ENTER},
-    ),
-    "CogView3PlusTransformer2DModel": COGVIEW3_PLUS,
+    "AuraFlowTransformer2DModel": joint("joint_transformer_blocks", "single_transformer_blocks"),
+    "CogView3PlusTransformer2DModel": joint("transformer_blocks"),
     "CogView4Transformer2DModel": COGVIEW4,
     # Pictures to edit are kept as keys and values, which later calls find whole.
     "GlmImageTransformer2DModel": replace(
@@ -85,33 +65,18 @@ PLANS: dict[str, SplitPlan] = {
         either=("t5", "llama"),
         blocks=("double_stream_blocks", "single_stream_blocks"),
         inputs={
-            "": {
-                "encoder_hidden_states_t5": Along(1, ("t5",)),
-                "encoder_hidden_states_llama3": Along(2, ("llama",)),
-            },
+            "": {"encoder_hidden_states_t5": Along(1, ("t5",)), "encoder_hidden_states_llama3": Along(2, ("llama",))},
             "double_stream_blocks.0": {"hidden_states": image(1)},
             "double_stream_blocks.*": {"hidden_states_masks": image(1), "image_rotary_emb": MadeAnew(cut_image)},
-            "single_stream_blocks.*": {
-                "hidden_states_masks": MadeAnew(cut_image),
-                "image_rotary_emb": MadeAnew(cut_image),
-            },
+            "single_stream_blocks.*": dict.fromkeys(("hidden_states_masks", "image_rotary_emb"), MadeAnew(cut_image)),
         },
         outputs={"final_layer": image(1)},
     ),
-    "QwenImageTransformer2DModel": replace(
-        COGVIEW3_PLUS,
-        inputs={
-            "": {"controlnet_block_samples": image(1)},
-            "transformer_blocks.0": BOTH_ENTER,
-            "transformer_blocks.*": {
-                "encoder_hidden_states_mask": text(1),
-                "image_rotary_emb": (image(0), text(0)),
-                "modulate_index": image(1),
-            },
-        },
+    "QwenImageTransformer2DModel": joint(
+        "transformer_blocks",
+        each={"encoder_hidden_states_mask": text(1), **ROPES, "modulate_index": image(1)},
+        inputs={"": {"controlnet_block_samples": image(1)}},
     ),
-    "JoyImageEditTransformer3DModel": JOYIMAGE,
-    "JoyImageEditPlusTransformer3DModel": replace(
-        JOYIMAGE, inputs={"double_blocks.0": BOTH_ENTER, "double_blocks.*": {"image_rotary_emb": image(1)}}
-    ),
+    "JoyImageEditTransformer3DModel": joint("double_blocks", order=IMAGE_TEXT, each=ROPES),
+    "JoyImageEditPlusTransformer3DModel": joint("double_blocks", order=IMAGE_TEXT, each={"image_rotary_emb": image(1)}),
 }

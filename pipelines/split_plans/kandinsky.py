@@ -10,7 +10,6 @@ IMAGE, AUDIO = ("image",), ("audio",)
 PLANS: dict[str, SplitPlan] = {
     "Kandinsky5Transformer3DModel": sequence(
         "visual_transformer_blocks",
-        stream="image",
         enters="visual_embed",
         each={"rope": image(1)},
         leaves="visual_transformer_blocks.-1",  # not later, here and below: the output layer takes a grid
@@ -35,7 +34,6 @@ PLANS: dict[str, SplitPlan] = {
     ),
     "Kandinsky6SRTransformer3DModel": sequence(
         "visual_transformer_blocks",
-        stream="image",
         each={"rotary_emb": image(0)},
         leaves="visual_transformer_blocks.-1",
         processors={"self_attention": stand_in("nabla.Kandinsky6SRSparse")},

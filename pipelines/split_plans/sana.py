@@ -40,11 +40,9 @@ def by_latent_frames(split: SplitPlan, config: Any) -> SplitPlan:
 
 SANA = sequence(
     "transformer_blocks",
-    stream="image",
     adapt=by_rows,
     least=0,  # a picture has few rows
     each={"height": Units("image")},
-    leaves="proj_out",
     inputs={"": {"controlnet_block_samples": image(1)}},
     attention={"attn2": (LOCAL,)},
     processors={"attn1": SUM_LINEAR},
@@ -54,11 +52,9 @@ SANA = sequence(
 
 SANA_VIDEO = sequence(
     "transformer_blocks",
-    stream="image",
     adapt=by_frames,
     # Image to video has a timestep for each token.
     each={"timestep": image(1, optional=True), "frames": Units("image"), "rotary_emb": image(1)},
-    leaves="proj_out",
     inputs={"": {"controlnet_block_samples": image(1)}, "norm_out": {"temb": image(1, optional=True)}},
     attention={"attn2": (LOCAL,)},
     processors={"attn1": SUM_LINEAR},
@@ -69,7 +65,6 @@ FRAMES = Along(2, ("frames",))  # as many to a rank as it has of the image
 
 SANA_WM = sequence(
     "blocks",
-    stream="image",
     adapt=by_latent_frames,
     enters="x",
     each={

@@ -1,17 +1,20 @@
-"""The form that most split plans have: one sequence of tokens enters the first block and leaves behind the last."""
+"""The forms that most split plans have: one sequence of tokens that enters the first block and leaves behind the last,
+or a picture and a text that do so and attend jointly."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from ...parallel.sharding.split_plan import Along, Spec, SplitPlan
+from ...parallel.sharding.split_plan import Along, Spec, SplitPlan, image, text
+
+BOTH_ENTER = {"hidden_states": image(1), "encoder_hidden_states": text(1)}
 
 
 def sequence(
     blocks: str,
     *,
-    stream: str,
-    leaves: str,
+    stream: str = "image",
     enters: str = "hidden_states",
+    leaves: str = "proj_out",
     each: Mapping[str, Spec] | None = None,
     dim: int = 1,
     inputs: Mapping[str, Mapping[str, Spec]] | None = None,
@@ -26,5 +29,22 @@ def sequence(
     taken: dict[str, Mapping[str, Spec]] = {f"{blocks}.0": {enters: along}}
     if each is not None:
         taken[f"{blocks}.*"] = each
-    given: dict[str, Any] = {"order": (stream,), **others}
-    return SplitPlan(blocks=(blocks,), inputs={**taken, **(inputs or {})}, outputs={leaves: along}, **given)
+    given: dict[str, Any] = {"order": (stream,), "outputs": {leaves: along}, **others}
+    return SplitPlan(blocks=(blocks,), inputs={**taken, **(inputs or {})}, **given)
+
+
+def joint(
+    *blocks: str,
+    order: tuple[str, ...] = ("text", "image"),
+    each: Mapping[str, Spec] | None = None,
+    inputs: Mapping[str, Mapping[str, Spec]] | None = None,
+    **others: Any,
+) -> SplitPlan:
+    """A split plan of lists of `blocks`: the first of all is given the picture and the text, which may be sharded too,
+    and the picture is gathered where `proj_out` gives it.
+
+    `each` block has these arguments along streams, other modules have `inputs`; `others` are fields of `SplitPlan`.
+    """
+    taken = {f"{blocks[0]}.0": BOTH_ENTER, **{f"{path}.*": each for path in blocks if each}, **(inputs or {})}
+    given: dict[str, Any] = {"either": ("text",), "outputs": {"proj_out": image(1)}, **others}
+    return SplitPlan(order=order, blocks=blocks, inputs=taken, **given)

@@ -14,18 +14,11 @@ from .sequence import sequence
 IDEOGRAM_TIMES = tokens(1, optional=True)  # one time for all tokens, or one for each
 
 
-def refined(
-    *,
-    enters: str,
-    each: tuple[str, ...],
-    attention: str,
-    leaves: str,
-    inputs: Mapping[str, Mapping[str, Spec]] | None = None,
-) -> SplitPlan:
+def refined(*, enters: str, each: tuple[str, ...], attention: str, leaves: str) -> SplitPlan:
     """Of a model that refines the picture by itself in `noise_refiner` before all tokens go through `layers`; both have
     the same blocks."""
     streams = {"noise_refiner": "image", "layers": "tokens"}
-    taken: dict[str, Mapping[str, Spec]] = dict(inputs or {})
+    taken: dict[str, Mapping[str, Spec]] = {}
     for blocks, stream in streams.items():
         taken[f"{blocks}.0"] = {enters: Along(1, (stream,))}
         taken[f"{blocks}.*"] = dict.fromkeys(each, Along(1, (stream,)))
@@ -38,22 +31,24 @@ def refined(
     )
 
 
-FIBO_2 = refined(enters="x", each=("freqs_cis", "noise_mask"), attention="attention", leaves="layers.-1")
+REFINED_X = refined(enters="x", each=("freqs_cis", "noise_mask"), attention="attention", leaves="layers.-1")
 
 PLANS: dict[str, SplitPlan] = {
     # The picture alone in its refiner; then picture, text and SigLIP features.
-    "ZImageTransformer2DModel": refined(
-        enters="x",
-        each=("freqs_cis", "noise_mask"),
-        attention="attention",
-        inputs={"": {"controlnet_block_samples": tokens(1)}, "all_final_layer.*": {"noise_mask": tokens(1)}},
-        leaves="all_final_layer.*",
+    "ZImageTransformer2DModel": replace(
+        REFINED_X,
+        inputs={
+            "": {"controlnet_block_samples": tokens(1)},
+            "all_final_layer.*": {"noise_mask": tokens(1)},
+            **REFINED_X.inputs,
+        },
+        outputs={"noise_refiner.-1": image(1), "all_final_layer.*": tokens(1)},
     ),
     "Lumina2Transformer2DModel": refined(
         enters="hidden_states", each=("image_rotary_emb",), attention="attn", leaves="norm_out"
     ),
     # The model reads the image's length off the refined tokens, and the picture's place in the last ones is global.
-    "BriaFibo2Transformer2DModel": replace(FIBO_2, attention={**FIBO_2.attention, "cross_attention": (LOCAL,)}),
+    "BriaFibo2Transformer2DModel": replace(REFINED_X, attention={**REFINED_X.attention, "cross_attention": (LOCAL,)}),
     # Text, input pictures, a time token and the picture.
     "OmniGenTransformer2DModel": sequence(
         "layers",
@@ -92,7 +87,6 @@ PLANS: dict[str, SplitPlan] = {
         stream="tokens",
         whole=("past",),
         each={"rotary_emb": tokens(0), "target_token_mask": tokens(0)},
-        leaves="proj_out",
         inputs={"norm_out": {"target_token_mask": tokens(0)}},
         attention={"attn": (Attend(("tokens",), ("past", "tokens")),)},
         processors={"attn": stand_in("qwen_image21.CausalProcessor")},

@@ -8,31 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from ...parallel.sharding.split_plan import LOCAL, Along, Attend, SplitPlan, Trailing, image, text, tokens
-from .sequence import sequence
+from .sequence import joint, sequence
 
 VIDEO_ENTERS = {"hidden_states": image(1)}
 VIDEO_ROPE = {"image_rotary_emb": image(0)}  # the text has no positions
 COSMOS_MODULATION = {"embedded_timestep": image(1, ndim=3), "temb": image(1, ndim=3)}
 
-COGVIDEOX = SplitPlan(
-    order=("text", "image"),
-    either=("text",),
-    blocks=("transformer_blocks",),
-    inputs={
-        "transformer_blocks.0": {"hidden_states": image(1), "encoder_hidden_states": text(1)},
-        "transformer_blocks.*": VIDEO_ROPE,
-    },
-    outputs={"proj_out": image(1)},
-)
-
-
-MINIMAX_H3 = sequence(
-    "transformer_blocks",
-    stream="tokens",
-    each={"adaln_indices": tokens(0), "rotary_emb": tokens(0)},
-    leaves="proj_out",
-    inputs={"norm_out": {"timestep_indices": tokens(0)}},
-)
+COGVIDEOX = joint("transformer_blocks", each=VIDEO_ROPE)
 
 
 def _decoding(split: SplitPlan, config: Any) -> SplitPlan:
@@ -59,12 +41,7 @@ PLANS: dict[str, SplitPlan] = {
     "EasyAnimateTransformer3DModel": COGVIDEOX,
     # Attends item by item of a batch to the valid tokens of its text.
     "MochiTransformer3DModel": sequence(
-        "transformer_blocks",
-        stream="image",
-        order=("image", "text"),
-        whole=("text",),
-        each=VIDEO_ROPE,
-        leaves="proj_out",
+        "transformer_blocks", order=("image", "text"), whole=("text",), each=VIDEO_ROPE
     ),
     # Joint blocks of video and text, then blocks that decode from the video alone.
     "MotifVideoTransformer3DModel": SplitPlan(
@@ -81,24 +58,23 @@ PLANS: dict[str, SplitPlan] = {
         adapt=_decoding,
     ),
     # Text, video and audio are one packed sequence before the first block.
-    "MiniMaxH3Transformer3DModel": replace(
-        MINIMAX_H3,
+    "MiniMaxH3Transformer3DModel": sequence(
+        "transformer_blocks",
+        stream="tokens",
+        each={"adaln_indices": tokens(0), "rotary_emb": tokens(0)},
+        inputs={"norm_out": {"timestep_indices": tokens(0)}},
         # Both heads see every token; their rows are few channels, so they are gathered here.
         outputs={"proj_out": tokens(1), "audio_proj_out": tokens(1)},
     ),
     "AllegroTransformer3DModel": sequence(
         "transformer_blocks",
-        stream="image",
         each={"attention_mask": image(2), "image_rotary_emb": (None, image(1))},
-        leaves="proj_out",
         attention={"attn2": (LOCAL,)},
         least=2,
     ),
     # Frames are items of the batch in one block, patches are in the next; patches are spread.
     "LatteTransformer3DModel": sequence(
         "transformer_blocks",  # the temporal ones have all frames of their patches
-        stream="image",
-        leaves="proj_out",
         inputs={"temporal_transformer_blocks.*": {"timestep": Along(0, ("image",), batched=True)}},
         attention={"attn2": (LOCAL,)},
     ),
@@ -106,24 +82,18 @@ PLANS: dict[str, SplitPlan] = {
     "HeliosTransformer3DModel": sequence(
         "blocks",
         stream="tokens",
-        each={
-            "temb": tokens(1, ndim=4),
-            "rotary_emb": tokens(1),
-            "original_context_length": Trailing("tokens"),
-        },
+        each={"temb": tokens(1, ndim=4), "rotary_emb": tokens(1), "original_context_length": Trailing("tokens")},
         leaves="blocks.-1",
         attention={"attn2": (LOCAL,)},
     ),
     "CosmosTransformer3DModel": sequence(
         "transformer_blocks",
-        stream="image",
         each={
             **COSMOS_MODULATION,
             "image_rotary_emb": image(0),
             "extra_pos_emb": image(1),
             "controlnet_residual": image(1),
         },
-        leaves="proj_out",
         inputs={"norm_out": COSMOS_MODULATION},
         attention={"attn2": (LOCAL,)},
     ),

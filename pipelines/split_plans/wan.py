@@ -11,9 +11,7 @@ ROPE = {"rotary_emb": image(1)}
 
 WAN = sequence(
     "blocks",
-    stream="image",
     each=ROPE,
-    leaves="proj_out",
     # A timestep per token is cut at the door, so every modulation made from it is local.
     inputs={"": {"timestep": image(1, ndim=2)}},
     attention={"attn2": (LOCAL,)},
@@ -55,7 +53,6 @@ PLANS: dict[str, SplitPlan] = {
     ),
     "WanAnimate2Transformer3DModel": sequence(
         "blocks",
-        stream="image",
         order=("past", "image"),  # the past is the reference video's keys and values
         whole=("past",),
         leaves="head",

@@ -18,6 +18,7 @@ from ...parallel.group import Axis
 from ...parallel.mesh import Mesh, make_mesh, mesh_of
 from ...parallel.plan import ParallelPlan
 from ...parallel.sharding.fingerprint import Due
+from ...parallel.sharding.sections.dealing import Dealing
 from ...parallel.sharding.shard import ShardedModule
 from ...parallel.sharding.shard import shard as shard_module
 from ...parallel.sharding.split_plan import Padding, SplitPlan
@@ -96,7 +97,7 @@ def shard(
     if plan.sequence > 1 and isinstance(kernel, str):
         check_kernel(kernel, next((parameter.device.type for parameter in transformer.parameters()), "cpu"))
     _check_caches(transformer, plan)
-    handle = shard_module(transformer, split, mesh_over(plan, mesh), kernel=kernel, handle=Handle, work=time_of)
+    handle = shard_module(transformer, split, mesh_over(plan, mesh), kernel=kernel, handle=Handle, how=BY_TIME)
     attend_to(transformer, handle)
     if handle.session is None:
         handle.on_remove(leave_padding_out(transformer))
@@ -106,6 +107,9 @@ def shard(
 def time_of(block: nn.Module) -> float:
     """How long a block takes, beside others: as many weights as a token of the image passes in it."""
     return passed_by({name: each.numel() for name, each in block.named_parameters() if each.ndim > 1})[0]
+
+
+BY_TIME = Dealing(work=time_of)
 
 
 def leave_padding_out(transformer: nn.Module) -> Callable[[], None]:

@@ -140,6 +140,7 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
     if is_strict and is_tiled is not None and not has_own:
         vae.use_tiling = False
     tell_tiles = functools.cache(lambda: logger.warning(TILED, name))  # once
+    by_rows = functools.partial(_decoded, known={})  # for what a decoder keeps from one call to the next (`frames.py`)
 
     def decode(z: Tensor, *args: Any, **kwargs: Any) -> Any:
         in_tiles = has_own or (not is_strict and getattr(vae, "use_tiling", False))
@@ -153,7 +154,7 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
         from .tiles import decoded
 
         with torch.no_grad():
-            by = decoded if by_tiles else _decoded
+            by = decoded if by_tiles else by_rows
             return by(vae, functools.partial(whole_decode, **kwargs), z, *args, group=group)
 
     vae._decode = decode  # decode() goes through it for each slice of the batch; hooks and slicing stay as they are
@@ -165,8 +166,11 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
             vae.use_tiling = is_tiled
 
 
-def _decoded(vae: Any, whole_decode: Callable[..., Any], z: Tensor, *args: Any, group: Group) -> Any:
-    """Collective: what `whole_decode`, the VAE's own, gives for whole latents; a tensor, a tuple or an output."""
+def _decoded(
+    vae: Any, whole_decode: Callable[..., Any], z: Tensor, *args: Any, group: Group, known: dict[int, Any]
+) -> Any:
+    """Collective: what `whole_decode`, the VAE's own, gives for whole latents; a tensor, a tuple or an output. `known`
+    are tensors that hold rows already, by how many rows latents have."""
     import torch
 
     from ...parallel.sharding.fingerprint import check_same
@@ -180,7 +184,7 @@ def _decoded(vae: Any, whole_decode: Callable[..., Any], z: Tensor, *args: Any, 
     check_same(
         {"z": z, **{f"argument {place}": arg for place, arg in enumerate(args, 2)}}, group, title=title, around=group
     )
-    mode = ByRows(Parts(z.shape[HEIGHT], group=group, title=title))
+    mode = ByRows(known.setdefault(z.shape[HEIGHT], Parts(z.shape[HEIGHT], group=group, title=title)))
     if reason := unfit(title, vae.config, z.shape, group.size):
         raise ValueError(f"{title}: latents of {z.shape[HEIGHT]} rows and {z.shape[-1]} columns {reason}")
     rows = mode.cut(z, HEIGHT)

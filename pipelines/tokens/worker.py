@@ -76,13 +76,6 @@ def count(order: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def fed(order: dict[str, Any]) -> list[int]:
-    """The ids that the encoder is given, without padding."""
-    tokenizer, most, tail = _tokenizer_asked(order)
-    text = CLEANERS[order["cleaning"]](order["text"])
-    return _tokens_of(tokenizer, _framed(tokenizer, text, order)[0], most)[0] + tail
-
-
 def _tokenizer_asked(order: dict[str, Any]) -> tuple[Any, int, list[int]]:
     """The tokenizer, how many tokens of the text in its template are read at most (0: all), and those that follow."""
     tokenizer = _tokenizer(order["folder"], order["class"], order["mark"])

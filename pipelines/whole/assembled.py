@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...parallel.errors import one_line
+from ...parallel.errors import did_you_mean, one_line
 from ..components.building import offline, quiet_libraries
 from ..components.loading import load_component
 from ..models.component_files import inspect_component
@@ -102,8 +102,6 @@ def put_together(kind: Any, parts: Mapping[str, Any], values: Mapping[str, Any])
 
 def pipeline_class(name: str) -> Any:
     """The class of that name, if diffusers has it. Raises ValueError with the nearest."""
-    import difflib
-
     import diffusers
     from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 
@@ -113,9 +111,8 @@ def pipeline_class(name: str) -> Any:
     if isinstance(cls, type) and getattr(cls, "default_blocks_name", None):  # a modular one
         return cls
     known = [each for each in dir(diffusers) if each.endswith("Pipeline")]
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; the nearest is {near[0]}" if near else ""
-    raise ValueError(f"diffusers {diffusers.__version__} has no pipeline {name[:100]!r}{hint}; check model_index.json")
+    hint = did_you_mean(name, known)
+    raise ValueError(f"diffusers {diffusers.__version__} has no pipeline {name[:100]!r}; {hint}check model_index.json")
 
 
 def without_bars(pipe: Any) -> None:

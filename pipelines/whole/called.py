@@ -35,7 +35,7 @@ from ..signatures.table import (
     signature_of,
 )
 from ..spreading.pipeline import spread
-from ..values import Audio, Dtype, Lora
+from ..values import Dtype, Lora
 from .assembled import load_pipeline, without_bars
 from .shown import heard, rate_of, resampled, with_rate
 
@@ -170,11 +170,7 @@ def _loaded(whole: Whole, progress: Progress) -> Any:
         store().make_way = forget
         progress.phase("loading the pipeline", is_loading=True)
         pipe = load_pipeline(
-            whole.source,
-            dtype=whole.dtype,
-            device=whole.device,
-            revision=whole.revision,
-            class_name=whole.class_name,
+            whole.source, dtype=whole.dtype, device=whole.device, revision=whole.revision, class_name=whole.class_name
         )
         without_bars(pipe)
         _kept[whole] = pipe, ()
@@ -237,31 +233,25 @@ def _referred(pipe: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     names = MADE_OF["references"]
     given = {name: value for name, value in arguments.items() if name not in names}
     found = {name: arguments[name] for name in names if arguments.get(name) is not None}
-    if made := _references(pipe, **found) if found else []:
+    if made := _references(pipe, found) if found else []:
         given["references"] = made
     return given
 
 
-def _references(
-    pipe: Any,
-    *,
-    reference_images: Any = (),
-    reference_video: Any = None,
-    reference_video_fps: float | None = None,
-    reference_audio: Audio | None = None,
-) -> list[Any]:
+def _references(pipe: Any, found: Mapping[str, Any]) -> list[Any]:
     from diffusers.modular_pipelines.minimax_h3.references import (
         MiniMaxH3AudioReference,
         MiniMaxH3ImageReference,
         MiniMaxH3VideoReference,
     )
 
-    pictures = reference_images if isinstance(reference_images, list | tuple) else [reference_images]
+    pictures = found.get("reference_images", ())
+    pictures = pictures if isinstance(pictures, list | tuple) else [pictures]
     made: list[Any] = [MiniMaxH3ImageReference(image=each) for each in pictures]
-    if reference_video is not None:
-        made.append(MiniMaxH3VideoReference(frames=reference_video, fps=reference_video_fps))
-    if reference_audio is not None:
-        if len(reference_audio.waveform) != 1:
-            raise ValueError(f"reference_audio holds {len(reference_audio.waveform)} sounds; it takes one: give one")
-        made.append(MiniMaxH3AudioReference(audio=resampled(reference_audio, rate_of(pipe))[0]))  # C S
+    if (video := found.get("reference_video")) is not None:
+        made.append(MiniMaxH3VideoReference(frames=video, fps=found.get("reference_video_fps")))
+    if (audio := found.get("reference_audio")) is not None:
+        if len(audio.waveform) != 1:
+            raise ValueError(f"reference_audio holds {len(audio.waveform)} sounds; it takes one: give one")
+        made.append(MiniMaxH3AudioReference(audio=resampled(audio, rate_of(pipe))[0]))  # C S
     return made

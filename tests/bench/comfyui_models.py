@@ -104,7 +104,7 @@ def chroma(*, has_control: bool = False) -> Made:
 def hunyuan_video(*, more: str = "") -> Made:
     from comfy.ldm.hunyuan_video.model import HunyuanVideo
 
-    config = {
+    config: dict[str, Any] = {
         **{"image_model": "x", "in_channels": 16, "out_channels": 16, "vec_in_dim": 32, "context_in_dim": 48},
         **{"hidden_size": 64, "mlp_ratio": 2.0, "num_heads": 4, "depth": 2, "depth_single_blocks": 2},
         **{"axes_dim": [4, 6, 6], "theta": 256, "patch_size": [1, 2, 2], "qkv_bias": True, "guidance_embed": True},
@@ -115,6 +115,13 @@ def hunyuan_video(*, more: str = "") -> Made:
         **{"x": noise(1, 16, 3, 10, 14), "timestep": torch.tensor([0.7]), "context": noise(1, 9, 48)},
         **{"y": noise(1, 32), "guidance": torch.tensor([6.0])},
     }
+    if more == "1.5":
+        config |= {"patch_size": [1, 1, 1], "vec_in_dim": None, "guidance_embed": False, "byt5": True}
+        config |= {"use_cond_type_embedding": True, "vision_in_dim": 24}
+        call |= {"y": None, "guidance": None, "txt_byt5": noise(1, 5, 1472), "clip_fea": noise(1, 3, 24)}
+    if more == "image":
+        config |= {"patch_size": [1, 1], "axes_dim": [8, 8], "vec_in_dim": None, "byt5": True}
+        call |= {"x": noise(1, 16, 9, 13), "y": None, "txt_byt5": noise(1, 5, 1472)}
     if more == "frame":
         call["guiding_frame_index"] = torch.tensor([0.0])
     if more == "mask":
@@ -253,6 +260,8 @@ CASES: dict[str, Callable[[], Made]] = {
     "hunyuan video, a frame given": partial(hunyuan_video, more="frame"),
     "hunyuan video, mask": partial(hunyuan_video, more="mask"),
     "hunyuan video, control": partial(hunyuan_video, more="control"),
+    "hunyuan video 1.5": partial(hunyuan_video, more="1.5"),
+    "hunyuan image 2.1": partial(hunyuan_video, more="image"),
     "qwen image": qwen_image,
     "qwen image, 1 text, 3 heads": partial(qwen_image, text=1, heads=3),
     "qwen image, mask": partial(qwen_image, has_mask=True),

@@ -64,6 +64,7 @@ def right() -> Iterator[tuple[int, list[Any]]]:
                 for dtype in ("bf16", "fp16", "fp32", "fp8") if plan == "ulysses=2" else ("bf16", "fp16"):
                     yield 2, [name, case, plan, dtype]
     for name in RIGHT.split():
+        yield 2, [name, "both_odd", "layers=2", "bf16"]
         yield 4, [name, "both_odd", "ulysses=2,ring=2", "bf16"]
         yield 4, [name, "even", "ulysses=4", "bf16"]
 

@@ -481,7 +481,7 @@ def _corrupting(send: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 def measured(rank: int, count: int) -> dict[str, Any]:
     """What a rank measures while all `count` do."""
-    from latentloom.parallel.pool import measuring
+    from latentloom.parallel.pool import measuring, trial
     from latentloom.parallel.progress import SILENT
     from latentloom.parallel.ranks.seat import Seat
 
@@ -491,5 +491,5 @@ def measured(rank: int, count: int) -> dict[str, Any]:
     measuring.ATTENTIONS = {"cpu": ((64, 8, 24), (128, 8, 24))}
     measuring.TOKENS = {"cpu": ((32, 192), (128, 192))}
     measuring.CONVOLUTIONS = {"cpu": (32, 32)}
-    asked = {"kinds": measuring.groups_of(count)}
+    asked = {"kinds": trial.groups_of(count)}
     return measuring.on_rank(asked, SILENT, Seat(rank=rank, num_ranks=count, device="cpu"))

@@ -13,6 +13,7 @@ from bodies.streamed_cells import shares_are_sooner
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines import stages
 from latentloom.pipelines.components import store as stores
+from latentloom.pipelines.components.loans import may_rest
 from latentloom.pipelines.components.memory import MEMORY
 from latentloom.pipelines.components.resting import Resting
 from latentloom.pipelines.components.shelf import Shelf
@@ -42,7 +43,7 @@ def limited(told: str) -> Iterator[None]:
 @contextmanager
 def resting(share: float) -> Iterator[None]:
     """All components rest, and that share of their blocks stays: tiny models would have room for all or for none."""
-    every = lambda self, place, sizes, **_: dict.fromkeys(sizes, 1e12)  # noqa: E731
+    every = lambda self, use, files, keep: {each.name: 1e12 for each in files if may_rest(each, use)}  # noqa: E731
     stays = lambda self, room: int(share * len(self.blocks))  # noqa: E731
     with patch.object(Shelf, "_rooms", every), patch.object(Resting, "_most_resident", stays), limited("900000GB"):
         yield

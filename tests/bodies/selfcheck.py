@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from unittest.mock import patch
@@ -23,6 +24,7 @@ from latentloom.parallel.sharding.split_plan import Along, SplitPlan
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.quantizing import quantize_loaded
 from latentloom.pipelines.components.resting import Resting
+from latentloom.pipelines.components.store import store
 from latentloom.pipelines.fusing import modulation
 from latentloom.pipelines.selfcheck import first_use, passes
 from latentloom.pipelines.selfcheck.passes import Parts, answers, recorded, self_check
@@ -278,6 +280,19 @@ PLANS = {"streams swapped": swapped_streams}
 # ---- At a model's first use by a plan
 
 
+def compared(rank: int, model: Mapping[str, Any], folder: str) -> list[tuple[int, int]]:
+    """Collective: of a check and the run behind it, how often each counted its inputs' size and compared them."""
+    compare, seen = sessions.check_same, list[int]()
+
+    def check_same(given: Mapping[str, Any], *groups: Any, **more: Any) -> None:
+        seen.append(given["hidden_states"].numel())
+        compare(given, *groups, **more)
+
+    with patch.object(sessions, "check_same", check_same):
+        denoised(rank, model, folder, ["ulysses=2,weights=2"], options={"steps": 4, "frames": 13})
+    return sorted(Counter(seen).items())
+
+
 @contextlib.contextmanager
 def turned_on(folder: str, most_share: float, value: str) -> Iterator[None]:
     """Checks are made that take at most this share of a run, and are kept in the folder."""
@@ -313,6 +328,9 @@ def denoised(
                 got = stages.denoise({**request, "plan": ParallelPlan.parse(plan)}, told).tensor
             except ValueError as problem:
                 error = f"{type(problem).__name__}: {problem}"
+        entries = store()._entries
+        copies = [key for key, entry in entries.items() if entry.share and (*key[:-1], None) in entries]
+        assert "weights" not in plan or not copies, "of what ranks share none keeps a copy"
         num_checks = sum("checking" in phase for phase in told.phases)
         found.append((float((got - wanted).abs().max()), told.known, num_checks, error))
     return found

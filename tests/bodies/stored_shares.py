@@ -12,6 +12,7 @@ from bodies.requests import request_of
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding.weights import is_weight_sharded, own_bytes
 from latentloom.pipelines import stages
+from latentloom.pipelines.components.memory import bytes_of
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.values import Model, from_plain
 
@@ -38,6 +39,29 @@ def denoise_in_shares(rank: int, model: dict[str, Any], plan: str, guidance: flo
         "is_kept": same,
         "is_encoder_whole": not is_weight_sharded(encoder),
     }
+
+
+def denoise_each(rank: int, models: list[dict[str, Any]], plan: str) -> list[dict[str, Any]]:
+    """Each model's guided latents under `plan` against those of this rank alone, one after the other in one store."""
+    store().clear()
+    found = []
+    for model in models:
+        request = request_of(model, guidance=3.0)
+        whole = stages.denoise(request).tensor
+        alone = _transformers(model)[0]
+        got = stages.denoise({**request, "plan": ParallelPlan.parse(plan)}).tensor
+        part = _transformers(model, plan)[0]
+        found.append(
+            {
+                "difference": float((got - whole).abs().max()),
+                "largest": float(whole.abs().max()),
+                "share": bytes_of(part, is_share=True) / bytes_of(alone),
+                "held": id(part),
+                "mark": float(whole.double().sum()),
+            }
+        )
+    store().clear()
+    return found
 
 
 def denoise_in_a_new_group(rank: int, model: dict[str, Any], plan: str, path: str) -> dict[str, Any]:

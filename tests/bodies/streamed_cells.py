@@ -162,7 +162,7 @@ def _poisoned() -> Iterator[None]:
         real(self, *args, **kwargs)
         self._kept = self._at_rest
         self._at_rest = [[(leaf, _nothing(rest)) for leaf, rest in views] for views in self._at_rest]
-        for index in self._before:
+        for index in self._next:
             for leaf, nothing in self._at_rest[index]:
                 leaf.point(nothing)
 

@@ -96,7 +96,7 @@ def _nothing_brought() -> Iterator[None]:
 def _copied(streamed: Any) -> float:
     """All blocks that are brought in a step, one after the other."""
     started = time.perf_counter()
-    for turn, index in enumerate(streamed._before):
+    for turn, index in enumerate(streamed._next):
         slot = turn % len(streamed._slots)
         streamed._mover.bring(slot, streamed._layouts[index])
     for slot in range(len(streamed._slots)):

@@ -40,6 +40,7 @@ from latentloom.parallel.group import Axis, Group
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.spatial import convolution
 from latentloom.parallel.spatial.mode import RULES
+from latentloom.pipelines.spreading import frames
 from latentloom.pipelines.spreading import tiles as split_tiles
 from latentloom.pipelines.spreading import vae as split
 from latentloom.pipelines.spreading.vae import split_vae
@@ -248,6 +249,25 @@ def untiled(model: Any, z: Tensor) -> Tensor:
     """The decode of one process that a split one has to equal: many frames in overlapping parts, pictures whole."""
     assert not model.use_tiling
     return decode(model, z)
+
+
+def by_calls(model: Any, z: Tensor) -> list[Tensor]:
+    """What each decode gives of one that is made call by call."""
+    turns = []
+    with frames.by_calls(model) as calls:
+        while calls.has_more():
+            turns.append(decode(model, z))
+    return turns
+
+
+def split_by_calls(rank: int, kind: str, shape: Sequence[int]) -> tuple[bool, int, bool]:
+    """Whether it is the split decode to the bit, in how many decodes, and whether the VAE is as it was."""
+    group = group_of(2)
+    assert group is not None
+    model, z = vae(kind), latents(shape)
+    with split_vae(model, group):
+        whole, turns = decode(model, z), by_calls(model, z)
+    return torch.equal(torch.cat(turns, dim=2), whole), len(turns), not {"decoder", "_decode"} & vars(model).keys()
 
 
 def equality(rank: int, kind: str, degree: int, shape: Sequence[int]) -> dict[str, Any] | None:

@@ -27,7 +27,7 @@ from latentloom.nodes.registry import SPECS
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.pool import measuring
+from latentloom.parallel.pool import trial
 from latentloom.parallel.pool.trial import Deadline
 from latentloom.parallel.progress import SILENT, Foreseen, Progress
 from latentloom.pipelines import placement
@@ -356,7 +356,7 @@ def test_gpus_that_nobody_measured_are_measured_once_and_a_failure_is_told(
         asked.append(devices)
         raise RuntimeError("no ranks today")
 
-    monkeypatch.setattr(measuring, "measure", fails)
+    monkeypatch.setattr(trial, "measure", fails)
     here.measure_first(["cuda:0"], SILENT, is_free=lambda: True)
     here.measure_first(["cuda:0", "cuda:1"], SILENT, is_free=lambda: False)
     assert not asked
@@ -376,7 +376,7 @@ def test_who_cancels_while_the_machine_is_measured_is_heard_and_it_is_measured_l
         Deadline(10.0, close=lambda: None, words="too late", asker=asker).check()
 
     told = Told()
-    monkeypatch.setattr(measuring, "measure", measure)
+    monkeypatch.setattr(trial, "measure", measure)
     for _ in range(2):
         with pytest.raises(Cancelled):
             here.measure_first(["cuda:0", "cuda:1"], told, is_free=lambda: True)

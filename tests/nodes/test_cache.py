@@ -11,7 +11,7 @@ import torch
 from latentloom.nodes.execution.cache import ENTRY_BYTES, DiskCache, MemoryCache
 from latentloom.nodes.graph.spec import Saved
 from latentloom.parallel.machine.deadline import within
-from latentloom.pipelines.models.regular_file import write_object
+from latentloom.parallel.machine.folders import write_object
 from latentloom.pipelines.values import Conditioning, Image, Latents, Lora, Model, Sampling
 
 KB = 1024

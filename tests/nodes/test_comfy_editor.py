@@ -74,7 +74,7 @@ def test_the_editor_s_file_of_before_there_were_engines_gives_a_prompt_with_equa
     """Values stand there by place, and what is no socket any more stays at the node, unlinked."""
     file = json.loads((EXAMPLES / "first_picture.json").read_text(encoding="utf-8"))
     [load] = [node for node in file["nodes"] if node["type"] == "LoomLoadModel"]
-    load["widgets_values"][-2:] = [True, False]  # compiled, cuda_graph
+    load["widgets_values"][-3:-1] = [True, False]  # compiled, cuda_graph; of what came later it has the default
     prompt = session.prompt_of(file, CATALOG)
     [(name, node)] = [(name, node) for name, node in prompt.items() if node["class_type"] == "LoomLoadModel"]
     graph, problems = upgrade(from_comfy({name: node}, SPECS), SPECS, {})

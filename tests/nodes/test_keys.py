@@ -139,6 +139,7 @@ def model_key(toys: ModuleType, version: int, inputs: dict[str, object]) -> str:
         (2, {}, EAGER_KEY),
         (2, {"engine": "inductor"}, COMPILED_KEY),
         *((2, {"engine": "eager", "graphs": graphs}, EAGER_KEY) for graphs in ("auto", "on", "off")),
+        (2, {"text_encoder": "device"}, EAGER_KEY),
     ],
 )
 def test_what_was_kept_before_there_were_engines_is_found(
@@ -147,8 +148,9 @@ def test_what_was_kept_before_there_were_engines_is_found(
     assert model_key(toys, version, inputs) == key
 
 
-def test_another_engine_has_a_key_of_its_own(toys: ModuleType) -> None:
+def test_another_engine_and_texts_on_the_cpu_have_keys_of_their_own(toys: ModuleType) -> None:
     assert model_key(toys, 2, {"engine": "tensorrt"}) not in (EAGER_KEY, COMPILED_KEY)
+    assert model_key(toys, 2, {"text_encoder": "cpu"}) not in (EAGER_KEY, COMPILED_KEY)
 
 
 # ---- noise

@@ -35,8 +35,9 @@ UUIDS = "0, GPU-aa\n1, GPU-bb\n2, GPU-cc\n"
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """`gpus(4)` lets the machine have four."""
-    monkeypatch.setattr(machine, "has_mps", lambda: False)
-    return lambda number: monkeypatch.setattr(machine, "num_gpus", lambda: number)
+    return lambda number: monkeypatch.setattr(
+        machine, "accelerators", lambda: tuple(f"cuda:{i}" for i in range(number))
+    )
 
 
 @pytest.fixture

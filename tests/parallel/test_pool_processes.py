@@ -68,7 +68,7 @@ def test_a_lane_that_nobody_hears_leaves_the_end_of_the_process_to_the_first_thr
     mine, theirs = ends(TO_RANK)
     theirs.close()
     alone = rank.Rank(mine, Fork(rank=0, birth=1, device="cpu", num_threads=1, ping_s=1.0))
-    job = RankJob(run_of(".parallel.pool.trial:meet"), mine)
+    job = RankJob(run_of(".parallel.pool.measuring:meet"), mine)
     alone.jobs[1] = job
     alone._run(job, [write_body({})])
     assert not ended and not alone.jobs

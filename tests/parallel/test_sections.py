@@ -14,16 +14,16 @@ VARIANTS = ("flux", "wan", "hunyuan_dit", "ltx2", "minimax_h3")
 
 
 def test_the_longest_section_is_as_short_as_can_be() -> None:
-    assert deal([1, 1, 1, 1], 2, sizes=[1, 1, 1, 1]) == (0, 0, 1, 1)
-    assert deal([3, 1, 1, 1], 2, sizes=[1, 1, 1, 1]) == (0, 1, 1, 1)
-    assert deal([1, 1, 1, 3], 3, sizes=[9, 1, 1, 1]) == (0, 1, 1, 2)
-    assert deal([1, 1, 1], 2, sizes=[2, 1, 1]) == (0, 1, 1)
+    assert deal((1, 1, 1, 1), 2, sizes=(1, 1, 1, 1)) == (0, 0, 1, 1)
+    assert deal((3, 1, 1, 1), 2, sizes=(1, 1, 1, 1)) == (0, 1, 1, 1)
+    assert deal((1, 1, 1, 3), 3, sizes=(9, 1, 1, 1)) == (0, 1, 1, 2)
+    assert deal((1, 1, 1), 2, sizes=(2, 1, 1)) == (0, 1, 1)
 
 
 def test_a_section_holds_no_more_than_its_device_has_room_for() -> None:
-    times, sizes = [1, 1, 1, 1], [7, 7, 3, 3]
-    assert deal(times, 2, sizes=sizes, rooms=[10, 20]) == (0, 1, 1, 1)
-    assert deal(times, 2, sizes=sizes, rooms=[10, 10]) == ()
+    times, sizes = (1, 1, 1, 1), (7, 7, 3, 3)
+    assert deal(times, 2, sizes=sizes, rooms=(10, 20)) == (0, 1, 1, 1)
+    assert deal(times, 2, sizes=sizes, rooms=(10, 10)) == ()
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -119,10 +119,18 @@ def test_a_rank_that_dies_ends_the_calls_of_the_others() -> None:
     [
         ("kandinsky5", "load", "layers=4", "cannot be dealt out, its 1 blocks are fewer than 4 sections"),
         ("flux2_later_step", "call", "layers=2", "given kv_cache, which one section would fill and others miss"),
+        (
+            "qwen_image21_first_step",
+            "call",
+            "layers=2",
+            "a block is given a QwenImage21KVLayerCache, which one section",
+        ),
         ("flux", "step cache", "layers=2", r"has a step cache \(FirstBlockCacheConfig\)"),
         ("flux", "late step cache", "layers=2", r"has a step cache \(FirstBlockCacheConfig\)"),
         ("flux", "gradients", "layers=2", "call it under torch.no_grad"),
         ("flux", "other inputs", "layers=2", "hidden_states differs between the ranks"),
+        ("flux", "other inputs", "layers=2,ulysses=2", "hidden_states differs between the ranks"),
+        ("flux", "last's inputs", "layers=2,ulysses=2", "differ between the ranks|see their errors"),
     ],
 )
 def test_what_sections_cannot_do_is_refused_by_name_on_all_ranks(

@@ -1,12 +1,18 @@
-"""Tensors on their way to a device: the same bytes, by buffers that are not written before they are free."""
+"""Tensors on their way to a device: the same bytes, by buffers that are not written before they are free; and files
+without a name, in memory or on a disk."""
 
+import os
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
-from latentloom.parallel.staging import UPLOAD_BYTES, DeviceUpload, bytes_of, moving
+from latentloom.parallel import staging
+from latentloom.parallel.ranks.channel import read_body, write_body
+from latentloom.parallel.staging import UPLOAD_BYTES, DeviceUpload, bytes_of, in_host_memory, moving, unnamed_file
 from support.alive import Alive
 
 
@@ -94,3 +100,69 @@ def test_weights_go_up_to_a_gpu_as_they_are() -> None:
     there = [(each, move(each)) for each in (*tensors(), large, *tensors())]
     for source, moved in there:
         assert moved.is_cuda and torch.equal(bytes_of(source), bytes_of(moved.cpu()))
+
+
+# ---- files without a name
+
+
+def place_of(file: int) -> str:
+    return os.readlink(f"/proc/self/fd/{file}")  # noqa: PTH115 (which would say that there is no such file)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The one of temporary files."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(staging, "LARGE_BYTES", 100)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("num_bytes", "is_on_disk"), [(100, False), (101, True)])
+def test_what_is_large_lies_on_the_disk_of_temporary_files_in_no_folder(
+    folder: Path, num_bytes: int, is_on_disk: bool
+) -> None:
+    file = unnamed_file(num_bytes)
+    try:
+        assert place_of(file).startswith(str(folder) if is_on_disk else "/memfd:")
+        assert os.fstat(file).st_nlink == 0 and not list(folder.iterdir())
+        assert os.fstat(file).st_size == (num_bytes if is_on_disk else 0), "the room is taken before anything is made"
+        assert not os.get_inheritable(file)
+    finally:
+        os.close(file)
+
+
+def test_a_disk_without_room_leaves_it_in_memory_and_that_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(file: int, start: int, size: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    file = unnamed_file(10**9)
+    assert place_of(file).startswith("/memfd:")
+    os.close(file)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert "1.0 GB lie in memory" in caplog.text and "No space left on device" in caplog.text
+
+
+def test_where_no_file_can_lie_in_memory_all_lie_on_the_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    monkeypatch.delattr(os, "posix_fallocate")
+    file = unnamed_file(1)
+    assert place_of(file).startswith(str(folder))
+    os.close(file)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "missing"))
+    with pytest.raises(FileNotFoundError):
+        unnamed_file(1)
+
+
+def test_a_large_body_crosses_by_a_file_and_a_tensor_in_another_order_without_a_whole_copy(folder: Path) -> None:
+    film = torch.arange(7 * 2 * 3 * 5 * 3, dtype=torch.float32).view(7, 2, 3, 5, 3).transpose(0, 1)
+    with Alive() as alive:
+        assert b"".join(map(bytes, in_host_memory(film))) == film.contiguous().numpy().tobytes()
+    assert [len(piece) for piece in in_host_memory(film)] == [3 * 5 * 3 * 4] * 14 and alive.largest <= film.nbytes
+    body = write_body({"film": film, "text": "x"})
+    assert place_of(body).startswith(str(folder))
+    found = read_body(body)
+    assert torch.equal(found["film"], film) and found["text"] == "x"

@@ -189,7 +189,7 @@ def test_a_tensor_of_two_names_is_moved_once() -> None:
     slot = torch.zeros(layout.num_bytes, dtype=torch.uint8)
     for into, rest in layout.copies(slot):
         into.copy_(rest)
-    there = {leaf.name: to for leaf, to in layout.within(slot) if leaf.owner is block}
+    there = {leaf.name: to for leaf, to in layout.within(slot) if leaf.held is block._parameters}
     assert there["other"].data_ptr() + 4 * there["other"].stride(0) * 4 == there["part"].data_ptr()
     assert torch.equal(there["part"], block.part)
 
@@ -370,7 +370,7 @@ def test_no_other_account_can_lay_blocks_down_for_us(folder: Path) -> None:
 class Drill:
     """A model whose blocks' work is noted on a fake stream that computes."""
 
-    def __init__(self, cuda: FakeCuda, num_blocks: int = 8, *, group: Group | None = None) -> None:
+    def __init__(self, cuda: FakeCuda, num_blocks: int = 8, *, group: Group | None = None, keeps: bool = False) -> None:
         self.cuda = cuda
         self.model: Any = Model(num_blocks).requires_grad_(False).eval()
         self.rest = [leaf.value for leaf in leaves(self.model.modules())]
@@ -385,7 +385,17 @@ class Drill:
             for slot in slots:
                 cuda.compute.work("earlier work", writes=[slot], seconds=1e-3)
             with patch.object(torch, "empty", used):
-                return DeviceMover(slots, cuda=cuda) if group is None else GatheringMover(slots, group, cuda=cuda)
+                if group is None:
+                    return DeviceMover(slots, cuda=cuda)
+                found = GatheringMover(slots, group, keeps=keeps, cuda=cuda)
+            share = found._share
+
+            def shared(turn: int, size: int) -> Tensor:
+                with patch.object(torch, "empty", used):
+                    return share(turn, size)
+
+            found._share = shared  # type: ignore[method-assign]
+            return found
 
         self.interrupt_at = -1
         for index, block in enumerate(self.model.blocks):
@@ -442,17 +452,50 @@ def test_each_wait_that_is_left_out_is_a_race(left_out: tuple[str, str]) -> None
 
 @pytest.fixture
 def gathering(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Drill]:
-    def drill(cuda: FakeCuda, num_blocks: int = 8, size: int = 2) -> Drill:
+    def drill(cuda: FakeCuda, num_blocks: int = 8, size: int = 2, keeps: bool = False) -> Drill:
         monkeypatch.setattr(movers, "gather_into", cuda.gather_into)
-        return Drill(cuda, num_blocks, group=Group(range(size), 1))
+        return Drill(cuda, num_blocks, group=Group(range(size), 1), keeps=keeps)
 
     return drill
 
 
-@pytest.mark.parametrize("size", [2, 3])
-def test_no_gather_races_and_the_host_never_waits_in_a_step(gathering: Callable[..., Drill], size: int) -> None:
+@pytest.mark.parametrize(("size", "keeps"), [(2, False), (3, False), (2, True)])
+def test_no_gather_races_and_the_host_never_waits_in_a_step(
+    gathering: Callable[..., Drill], size: int, keeps: bool
+) -> None:
     for seed in range(60):
-        gathering(FakeCuda(), size=size).random(seed)
+        gathering(FakeCuda(), size=size, keeps=keeps).random(seed)
+
+
+def test_a_share_that_is_kept_comes_once(gathering: Callable[..., Drill]) -> None:
+    drill = gathering(cuda := FakeCuda(), keeps=True)
+    for _ in range(3):
+        drill.forward(list(range(8)))
+    layouts, mover = drill.streamed._layouts, drill.streamed._mover
+    assert mover is not None and mover.num_bytes == sum(
+        padded(each.num_bytes, Group((0, 1), 1)) // 2 for each in layouts
+    )
+    share = torch.zeros(mover.num_bytes // 8, dtype=torch.uint8)
+    once = sum(len(list(each.copies(share, begin=len(share)))) for each in layouts)
+    gathers = [what for what, _, _ in cuda.log if what == "gather"]
+    assert len([what for what, _, _ in cuda.log if what == "copy"]) == once and len(gathers) >= 3 * 8
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        ("wire", "wait for copy"),
+        ("wire", "wait for compute"),
+        ("copy", "wait for all of compute"),
+        ("wire", "synchronize"),
+    ],
+)
+def test_each_wait_of_a_gather_of_kept_shares_that_is_left_out_is_a_race(
+    gathering: Callable[..., Drill], left_out: tuple[str, str]
+) -> None:
+    for seed in range(10):
+        with pytest.raises(Race):
+            gathering(FakeCuda(lambda *asked: asked == left_out), keeps=True).random(seed)
 
 
 @pytest.mark.parametrize(

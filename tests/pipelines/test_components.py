@@ -133,14 +133,14 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> ParallelPlan:
     plan = ParallelPlan(ulysses=2, weights=2)
     mesh = planned_mesh(plan, 0)
 
-    def new_share(*_: Any) -> StoredComponent:
-        return StoredComponent(torch.nn.Linear(9, 9), 400, "cpu", 0, share=(mesh, cast(Any, "handle")))
+    def new_share(*_: Any, **__: Any) -> tuple[torch.nn.Module, str]:
+        return torch.nn.Linear(9, 10), "handle"
 
     monkeypatch.setattr(
         "latentloom.pipelines.components.store._mesh", lambda model, plan: mesh if plan.weights > 1 else None
     )
     monkeypatch.setattr("latentloom.pipelines.components.store.is_current", lambda mesh: True)
-    monkeypatch.setattr("latentloom.pipelines.components.store._new_share", new_share)
+    monkeypatch.setattr("latentloom.pipelines.components.store.load_share", new_share)
     return plan
 
 
@@ -175,9 +175,9 @@ def test_ranks_of_a_machine_divide_its_memory(flux: Model, monkeypatch: pytest.M
 
 def test_a_budget_is_that_of_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("latentloom.parallel.machine.now.read_container", lambda: Container(memory_bytes=1000))
-    memory._share_of_memory.cache_clear()
+    memory._total_bytes.cache_clear()
     assert default_budget("cpu") == 600
-    memory._share_of_memory.cache_clear()
+    memory._total_bytes.cache_clear()
 
 
 def test_components_leave_an_accelerator_by_need_only_and_without_a_copy(flux: Model) -> None:

@@ -15,7 +15,7 @@ from bench import first_light
 from bench.published import predicted_only
 from latentloom.parallel.machine.folders import locked
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.pool import measuring
+from latentloom.parallel.pool import trial
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines.costs.chips import CHIPS, Fabric, software_of
 from latentloom.pipelines.costs.machine import (
@@ -405,7 +405,7 @@ def test_this_machine_is_measured_once_and_not_kept_while_it_is_busy(
         asked.append(devices)
         return {1: [rank], 2: [rank, rank]}
 
-    monkeypatch.setattr(measuring, "measure", measure)
+    monkeypatch.setattr(trial, "measure", measure)
     busy = True
     monkeypatch.setattr(here, "is_busy", lambda devices: busy)
     assert not here.machine_here(tmp_path).is_measured and not asked
@@ -433,7 +433,7 @@ def test_processes_measure_one_after_another_and_what_one_has_kept_the_next_take
         asked.append(devices)
         return {1: [rank], 2: [rank, rank]}
 
-    monkeypatch.setattr(measuring, "measure", measure)
+    monkeypatch.setattr(trial, "measure", measure)
     monkeypatch.setattr(here, "is_busy", lambda devices: False)
     waits = threading.Event()
 

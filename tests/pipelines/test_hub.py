@@ -21,6 +21,7 @@ from latentloom.pipelines.hub.fetching import fetch, had_bytes, is_whole, part_o
 from latentloom.pipelines.hub.look import Gated, HubFile, HubModel, NotFetched, open_hub
 from latentloom.pipelines.models.installed import installed_models
 from latentloom.pipelines.models.source import BUILTINS, NotPulled, home_of, resolve_source
+from latentloom.pipelines.values import from_plain, to_plain
 from support.fake_hub import COMMIT, FakeHub, hub_in
 from support.fake_hub import look_here as look
 
@@ -58,7 +59,7 @@ def test_a_look_tells_licence_access_size_and_family_and_fetches_no_weights(hub:
     assert not [name for name in names(model) if name.endswith((".bin", ".ckpt", ".py")) or "fp16" in name]
     assert model.num_bytes == sum((hub.folder / name).stat().st_size for name in names(model))
     assert {name.rpartition("/")[2] for name in hub.sent} == {"model_index.json", "config.json"} and not cache.exists()
-    assert HubModel.from_plain(json.loads(json.dumps(model.to_plain()))) == model
+    assert from_plain(HubModel, json.loads(json.dumps(to_plain(model)))) == model
 
 
 def test_a_model_is_planned_by_the_headers_on_the_hub_and_nothing_of_it_stays(

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from latentloom.pipelines.models.regular_file import JsonFault, parse_strict, read_object, write_object
+from latentloom.parallel.machine.folders import write_object
+from latentloom.pipelines.models.regular_file import JsonFault, parse_strict, read_object
 
 
 @pytest.mark.parametrize(

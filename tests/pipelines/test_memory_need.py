@@ -54,6 +54,16 @@ def denoise(plan: str, model: Model, **size: int) -> int:
     return needs[1 if len(needs) > 2 else 0].own_bytes - CONTEXT_BYTES
 
 
+def test_a_device_that_the_plan_leaves_free_encodes_and_decodes(flux: Model) -> None:
+    found, plan = work(flux), ParallelPlan(ulysses=2, weights=2)
+    beside, alone = found.needs(plan, num_devices=2), found.needs(plan, num_devices=3)
+    assert beside == found.needs(plan) and [len(beside), len(alone)] == [2, 3]
+    assert alone[0] == alone[1] and alone[0].num_bytes < beside[0].num_bytes
+    assert alone[2].num_bytes == max(found.encoder_bytes, found.vae.num_bytes + found.decoding(1)) + CONTEXT_BYTES
+    large = found.needs(plan, num_devices=3, decoders=2)  # by whoever denoises
+    assert large[2].num_bytes == found.encoder_bytes + CONTEXT_BYTES
+
+
 def test_one_device_holds_the_transformer_and_one_blocks_tensors(flux: Model) -> None:
     assert denoise("", flux) == TRANSFORMER_BYTES + LIVE * (TOKENS + TEXT) * WIDTH * 2
 

@@ -14,8 +14,7 @@ MODEL = Model(source="a model", folder="/nowhere", family="flux", device="cpu")
 
 @pytest.fixture
 def without_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "num_gpus", lambda: 0)
-    monkeypatch.setattr(machine, "has_mps", lambda: False)
+    monkeypatch.setattr(machine, "accelerators", lambda: ())
 
 
 @pytest.mark.parametrize(("text", "read"), [(" ", ""), ("auto", "auto"), ("ring=2, cfg=2", "cfg=2,ring=2")])

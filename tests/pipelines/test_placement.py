@@ -130,6 +130,27 @@ def test_text_goes_to_the_first_rank_and_pictures_to_the_last_beside_main_jobs(r
     assert [options for _, _, options in ranks.orders] == [{**side, "rank": rank} for rank in (0, -1, -1)]
 
 
+def test_text_goes_to_the_last_rank_where_a_plan_leaves_that_free(
+    ranks: ToyRanks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("latentloom.pipelines.forecast.plans.SPLIT_PLANS", {})  # by which it has two branches at most
+    for prompt, model in (("one", at(num=3)), ("two", at(num=2)), ("three", at(num=6, replicas=3))):
+        placement.encode_text(EncodeText(model=model, prompt=prompt))
+    assert [options["rank"] for _, _, options in ranks.orders] == [-1, 0, 0]
+
+
+def test_text_is_encoded_by_all_that_hold_the_encoders_between_them(
+    ranks: ToyRanks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "encoders_for", lambda *_: 4)
+    asked = EncodeText(model=at("ring=4"), prompt="a text of four")
+    for _ in range(2):  # the second is known, whoever encoded it
+        placement.encode_text(asked)
+        monkeypatch.setattr(placement, "encoders_for", lambda *_: 1)
+    [(_, request, options)] = ranks.orders
+    assert request["split"] == 4 and options == {"num_ranks": 4, "lane": "main", "rank": 0}
+
+
 def test_a_denoise_takes_all_ranks_by_its_plan(ranks: ToyRanks) -> None:
     placement.denoise(to_denoise())
     stage, asked, options = ranks.orders[0]

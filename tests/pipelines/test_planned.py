@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,16 +22,17 @@ from bench.simulated_sweep import NEAR, Cell, cells, outcome
 from latentloom.__main__ import main
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import Factors
-from latentloom.pipelines.components.memory import MEMORY
+from latentloom.pipelines.components.memory import CONTEXT_BYTES, MEMORY
 from latentloom.pipelines.costs.chips import GIB
 from latentloom.pipelines.costs.machine import Machine, limited, named_machine, read_machine
 from latentloom.pipelines.costs.run import Run, duration, volume
 from latentloom.pipelines.forecast.choice import IDLE_GAIN, best, compiled_hint, counts, graphs_told, ring_hint, settled
-from latentloom.pipelines.forecast.explained import SECONDS, as_text, in_brief, to_plain
+from latentloom.pipelines.forecast.explained import SECONDS, _encoder, as_text, in_brief, to_plain
 from latentloom.pipelines.forecast.forecast import Forecast, forecast
 from latentloom.pipelines.forecast.plans import Wanted, is_guided
+from latentloom.pipelines.forecast.weights import Need
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.values import Graphs, Model
+from latentloom.pipelines.values import Graphs, Model, TextEncoder
 from support.hollow_models import write_hollow
 
 PLANS = Path(__file__).parent / "plans"
@@ -101,6 +103,42 @@ def of_memory(answer: Forecast, gib: float) -> Forecast:
     """The same on devices with so much memory."""
     machine = limited(answer.machine, int(gib * GIB))
     return forecast(answer.model, answer.wanted, machine)
+
+
+def test_sections_are_taken_where_all_else_that_fits_waits_longer_for_weights(hollow: Models) -> None:
+    answer = plan(hollow("flux"), "2x4090-pcie4")
+    found = {str(each.plan): each for each in answer.found}
+    assert answer.chosen is not None and answer.chosen.plan.layers == 1, "blocks stream in less time than sections idle"
+    sections, alone = found["layers=2"], found["ulysses=1"]
+    assert sections.step.idle == pytest.approx(alone.step.seconds / 2, rel=0.1)
+    assert not (sections.lacking_bytes or sections.streamed_bytes or sections.rounds_differently)
+    slow = dataclasses.replace(answer.machine, pinned_bytes_per_s=2e9)
+    taken = forecast(answer.model, answer.wanted, slow)
+    assert taken.chosen is not None and taken.chosen.plan == ParallelPlan(layers=2)
+    told = " ".join(as_text(taken).split())
+    assert "2 devices hold some of the blocks each, because none has room for all" in told
+    assert "some of the blocks on each device" in told and "waiting for blocks of others" in told
+    cached = forecast(answer.model, dataclasses.replace(answer.wanted, has_step_cache=True), slow)
+    assert all(each.plan.layers == 1 for each in cached.found)
+
+
+def test_the_fuller_section_of_blocks_of_two_kinds_is_counted(hollow: Models) -> None:
+    """FLUX's 19 double blocks are larger than its 38 single ones, and take as long."""
+    work = plan(hollow("flux"), "2xL40S-pcie4").work
+    (part,) = work.transformers
+    held, slowest = work.sections(ParallelPlan(layers=2), 0)
+    assert len(part.blocks) == 57 and slowest == pytest.approx(0.5, abs=0.02)
+    assert held / part.num_bytes == pytest.approx(0.67, abs=0.02)
+    beside = work.context_bytes + work.activations(ParallelPlan(layers=2))
+    tight, slower = work.sections(ParallelPlan(layers=2), beside + int(0.55 * part.num_bytes))
+    assert tight <= 0.55 * part.num_bytes and slower > 0.55, "where a device has no room for that, it is cut elsewhere"
+
+
+def test_guidance_fills_the_pipeline_of_sections(hollow: Models) -> None:
+    found = {str(each.plan): each.step for each in plan(hollow("qwen_image"), "4xH100-nvlink").found}
+    for name, branches, count in (("layers=2", 2, 2), ("layers=4", 2, 4), ("cfg=2,layers=2", 1, 2)):
+        share = found[name].idle / (found[name].seconds - found[name].exposed)
+        assert share == pytest.approx((count - 1) / (branches + count - 1), rel=0.02)
 
 
 def test_what_fits_no_device_shares_weights_and_what_fits_nowhere_has_a_remedy(hollow: Models) -> None:
@@ -235,6 +273,59 @@ def test_where_text_encoders_live_and_what_a_new_prompt_costs_is_told(hollow: Mo
     assert "in turns with the transformer: both are read again for a new prompt" in as_text(answer).replace(
         "\n        ", " "
     )
+
+
+def test_text_encoders_live_on_a_device_that_the_plan_leaves_free(hollow: Models) -> None:
+    model = describe_model(str(hollow("flux")), device="cuda:0", is_here=False)
+    tight = dataclasses.replace(named_machine("3xH100-nvlink"), memory_bytes=27 << 30)
+    answer = forecast(model, Wanted(steps=1), tight)
+    free = next(each for each in answer.found if each.num_devices == 2 and not each.rounds_differently)
+    none = next(each for each in answer.found if each.num_devices == 3 and each.plan.weights == 1)
+    assert free.turns_s == 0 < none.turns_s
+    assert _encoder(answer, free).endswith(" GiB on the last device, which the plan leaves free")
+
+
+def test_ranks_hold_text_encoders_between_them_where_that_is_sooner_than_turns(hollow: Models) -> None:
+    model = describe_model(str(hollow("flux")), device="cuda:0", is_here=False)
+
+    def by(machine: str, gib: int, plan: str, **changes: Any) -> tuple[Forecast, Run]:
+        small = dataclasses.replace(named_machine(machine), memory_bytes=gib << 30)
+        answer = forecast(dataclasses.replace(model, **changes), Wanted(), small)
+        return answer, answer.by(ParallelPlan.parse(plan))
+
+    answer, run = by("2xH100-nvlink", 32, "ulysses=2")
+    assert (run.encoders, run.turns_s, run.lacking_bytes, run.next_s) == (2, 0.0, 0, run.seconds)
+    share = answer.work.shared_text_bytes(2)
+    assert answer.work.encoder_bytes / 2 < share < answer.work.encoder_bytes * 0.6
+    assert answer.work.needs(run.plan, encoders=2)[1].num_bytes == run.num_bytes < answer.work.together(run.plan)
+    told = _encoder(answer, run)
+    assert f"8.87 GiB on 2 devices between them, {share / GIB:.3g} on each, beside the transformer" in told
+    assert to_plain(answer)["plans"][0].keys() >= {"encoders", "decoders"}
+    for other in (
+        by("2xH100-nvlink", 80, "ulysses=2"),  # there is room for both
+        by("2xH100-nvlink", 28, "ulysses=2"),  # there is none for a share
+        by("3xH100-nvlink", 32, "ulysses=2"),  # the third device is free
+        by("2xH100-nvlink", 32, "ulysses=2", text_encoder="cpu"),
+        by("2xH100-nvlink", 18, "ulysses=2", quantization="int8"),  # which knows its device
+    ):
+        assert other[1].encoders == 1
+    quick = dataclasses.replace(answer.machine, upload_bytes_per_s=1e12)  # from files that memory keeps
+    assert dataclasses.replace(answer, machine=quick).by(run.plan).encoders == 1
+
+
+def test_text_encoders_on_the_cpu_take_no_room_of_the_device(hollow: Models) -> None:
+    def of(text_encoder: TextEncoder) -> Forecast:
+        model = describe_model(str(hollow("flux")), device="cuda:0", text_encoder=text_encoder, is_here=False)
+        return forecast(model, Wanted(), dataclasses.replace(named_machine("1xH100"), memory_bytes=27 << 30))
+
+    at, away, plan = of("device"), of("cpu"), ParallelPlan()
+    assert at.work.encoder_bytes == away.work.encoder_bytes > 9 * 10**9
+    assert away.work.streamed_text_bytes(plan, 10**9) == 0 < at.work.streamed_text_bytes(plan, 10**9)
+    assert away.by(plan).turns_s == 0 < at.by(plan).turns_s and away.by(plan).text_s > at.by(plan).text_s
+    assert "encoder 8.87 GiB on the CPU, as asked, whose speed is assumed" in as_text(away)
+    no_denoise = (dataclasses.replace(each.work, transformers=(Need(own_bytes=0),)) for each in (at, away))
+    first, only = (each.needs(plan, decoders=1)[0].num_bytes for each in no_denoise)
+    assert first == at.work.encoder_bytes + CONTEXT_BYTES > only
 
 
 def test_a_step_that_waits_for_the_host_is_replayed_or_told_to_be_compiled(hollow: Models) -> None:

@@ -74,7 +74,7 @@ def test_what_a_pipeline_or_a_pool_cannot_take_is_one_sentence(pool: Any, saved:
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
-        ({"_class_name": "FluxFilPipeline"}, "has no pipeline 'FluxFilPipeline'; the nearest is FluxFillPipeline"),
+        ({"_class_name": "FluxFilPipeline"}, "has no pipeline 'FluxFilPipeline'; did you mean FluxFillPipeline"),
         ({"_class_name": "DiffusionPipeline"}, "has no pipeline 'DiffusionPipeline'"),
         ({"vae": ["os", "System"]}, "component vae comes from 'os', which would run code of the model's own"),
         ({"vae": ["ltx2", "LTX2TextConnectors"]}, "component vae"),

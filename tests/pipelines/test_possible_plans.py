@@ -24,6 +24,7 @@ def test_guidance_and_ulysses_come_first_and_weights_are_whole_or_shared() -> No
     assert texts(2, is_guided=False)[0] == "ulysses=2"
     four = texts(4)
     assert {"cfg=2,ulysses=2", "cfg=2,ulysses=2,weights=4", "ulysses=2,ring=2", "allgather=4,weights=4"} <= set(four)
+    assert {"cfg=2,layers=2", "layers=2,ulysses=2", "layers=4"} <= set(four)
     assert len(four) == len(set(four))
 
 

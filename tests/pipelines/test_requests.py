@@ -167,7 +167,7 @@ def test_the_nodes_give_every_field(kind: type[Request]) -> None:
 def reads(kind: str) -> set[str]:
     """The attributes that functions of stages and families take from their parameter of this kind."""
     found: set[str] = set()
-    for tree in trees("pipelines", "pipelines/families", "pipelines/denoising"):
+    for tree in trees("pipelines", "pipelines/families", "pipelines/denoising", "pipelines/spreading"):
         for function in ast.walk(tree):
             if not isinstance(function, ast.FunctionDef):
                 continue

@@ -1,10 +1,14 @@
 """Models that do not fit their device: the same picture as if they did, whatever else is asked for."""
 
+import contextlib
 import random
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -19,7 +23,7 @@ from latentloom.pipelines import placement, stages
 from latentloom.pipelines.components import shelf
 from latentloom.pipelines.components.memory import MEMORY, default_budget, memory_limit, read_bytes
 from latentloom.pipelines.components.resting import Resting, blocks_of, spread
-from latentloom.pipelines.components.store import store
+from latentloom.pipelines.components.store import ComponentStore, store
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.requests import Denoise, EncodeText
 from latentloom.pipelines.values import Latents, Lora, Model, from_plain, to_plain
@@ -263,6 +267,54 @@ def test_what_was_there_whole_rests_once_memory_ran_out(bobbin: Any, whole: torc
         assert store().ease(from_plain(Model, bobbin), ("transformer", "guider?"))
         assert torch.equal(painted(bobbin), whole) and entry.resting.num_resident == 4
     assert not store().ease(from_plain(Model, bobbin), ("transformer",)), "on a CPU without a limit there is no device"
+
+
+def test_less_stays_in_uses_that_need_as_much_as_the_one_whose_memory_ran_out(bobbin: Any) -> None:
+    model, large, small = from_plain(Model, bobbin), 5_000_000, 1_000_000
+
+    def stay(working_bytes: int) -> int | None:
+        with store().lent(model, ("transformer",), working_bytes=working_bytes):
+            rests = transformers()["transformer"].resting
+            return None if rests is None else rests.num_resident
+
+    with limited("23MB"):
+        both = stay(small), stay(large)
+        assert both == (3, 2) and store().ease(model, ("transformer",))
+        assert (stay(large), stay(large + 1), stay(small), stay(large)) == (1, 1, 3, 1)
+        assert store().ease(model, ("transformer",)) and (stay(large), stay(small)) == (0, 3)
+        assert stay(large) == 0 and not store().ease(model, ("transformer",))
+        assert stay(large) == 2, "what took the memory may be gone"
+    with limited("300MB"):
+        assert stay(large) is None and store().ease(model, ("transformer",))
+        assert (stay(small), stay(large), stay(small)) == (None, 8, 8)
+
+
+def test_what_begins_to_rest_while_others_wait_for_it_is_lent_to_one_at_a_time(model: Callable[..., Any]) -> None:
+    described, name = from_plain(Model, model("flux")), "text_encoder"
+    asked, goes_on, both = threading.Barrier(3, timeout=60), threading.Event(), threading.Barrier(2, timeout=0.5)
+    real = ComponentStore._use
+
+    def use(*given: Any) -> Any:
+        found = real(*given)
+        asked.wait()
+        goes_on.wait(60)
+        return found
+
+    def are_both_there() -> bool:
+        with store().lent(described, (name,)), contextlib.suppress(threading.BrokenBarrierError):
+            return both.wait() >= 0
+        return False
+
+    with limited("300MB"), ThreadPoolExecutor(2) as threads:
+        store().load(described, (name,))
+        with patch.object(ComponentStore, "_use", use):
+            futures = [threads.submit(are_both_there) for _ in range(2)]
+            asked.wait()
+        assert store().ease(described, (name,))
+        store().load(described, (name,))
+        assert [entry.resting is not None for entry in store()._entries.values()] == [True]
+        goes_on.set()
+        assert [each.result(60) for each in futures] == [False, False]
 
 
 @pytest.mark.parametrize("code", [OutOfMemory.code, EASED])

@@ -43,7 +43,7 @@ def test_errors_of_each_kind_are_refused_on_all_ranks_alike(pair: Ranks, plant: 
     assert ("different weights" in found[0]["why"]) == (plant == "LoRA lost on one rank")
 
 
-@pytest.mark.parametrize("plan", ["ulysses=2", "ring=2"])
+@pytest.mark.parametrize("plan", ["ulysses=2", "ring=2", "layers=2"])
 @pytest.mark.parametrize("dtype", ["bf16", "fp8", "fp32"])
 def test_right_runs_are_the_same_and_leave_the_transformer_as_it_was(pair: Ranks, plan: str, dtype: str) -> None:
     for verdict in pair.run("bodies.selfcheck:checked", "qwen_image", "masked_odd", plan, dtype):
@@ -95,9 +95,9 @@ def test_a_plan_is_checked_once_and_its_verdict_is_told_with_each_run(
     assert [each["state"] for each in kept_here] == ["same"] * 2
     for found in pair.run("bodies.selfcheck:denoised", model("flux"), str(tmp_path), plans[1:]):  # as a new process
         assert [(num_checks, len(known)) for _, known, num_checks, _ in found] == [(0, 1)] * 2
-    others = ["ulysses=2", "ulysses=2,weights=2"]  # of the last no rank has all weights, but for the check
+    others = ["ulysses=2", "ulysses=2,weights=2", "layers=2"]  # of two no rank has all weights, but for the check
     for found in pair.run("bodies.selfcheck:denoised", model("flux", dtype="bf16"), str(tmp_path), others):
-        assert [(num_checks, error) for *_, num_checks, error in found] == [(1, "")] * 2, "another dtype by itself"
+        assert [(num_checks, error) for *_, num_checks, error in found] == [(1, "")] * 3, "another dtype by itself"
         assert all(known.startswith("checked on this machine, 2") for _, (known,), _, _ in found)
 
 
@@ -138,6 +138,13 @@ def test_layers_that_ranks_ask_before_their_blocks_are_in_fp32_as_well(
     for found in pair.run("bodies.selfcheck:denoised", bf16, str(tmp_path), ["ulysses=2"], "", options):
         ((_, (known,), num_checks, error),) = found
         assert known.startswith("checked on this machine, 2") and (num_checks, error) == (1, "")
+
+
+def test_both_experts_compare_what_they_are_given_once_more_behind_a_check(
+    pair: Ranks, model: Callable[..., Any], tmp_path: Path
+) -> None:
+    for (_, small), (_, large) in pair.run("bodies.selfcheck:compared", model("wan22"), str(tmp_path)):
+        assert (small, large) == (2, 2)
 
 
 def test_a_built_in_model_is_not_checked(pair: Ranks, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 from diffusers.pipelines.ltx.pipeline_ltx_condition import LTXVideoCondition
 from diffusers.pipelines.ltx2.pipeline_ltx2_ic_lora import LTX2ReferenceCondition
 
-from latentloom.pipelines.signatures import survey, table
+from bench import pipeline_signatures as survey
+from latentloom.pipelines.signatures import table
 from latentloom.pipelines.signatures.table import TABLE, class_names, is_modular, reviewed, signature_of
 from latentloom.pipelines.whole import assembled
 from zoo import pipelines
@@ -23,7 +24,7 @@ def survey_rows() -> dict[str, Any]:
 
 def test_the_table_is_what_the_survey_makes_of_the_installed_diffusers() -> None:
     made = survey.table()
-    assert survey.text_of(made) == TABLE.read_text(), "run python -m latentloom.pipelines.signatures.survey"
+    assert survey.text_of(made) == TABLE.read_text(), "run python tests/bench/pipeline_signatures.py"
     assert "2082 map by name and annotation, 15 are JSON" in survey.counts(made)
 
 

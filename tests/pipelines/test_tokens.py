@@ -15,7 +15,7 @@ from latentloom.pipelines import stages
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.tokens import counter as counter_module
 from latentloom.pipelines.tokens.counter import READERS, Counter, orders_of
-from latentloom.pipelines.tokens.worker import count, fed
+from latentloom.pipelines.tokens.worker import CLEANERS, _framed, _tokenizer_asked, _tokens_of, count
 from latentloom.pipelines.values import Model, to_plain
 
 WORDS = "a red circle above a blue square, a small green star "
@@ -68,7 +68,7 @@ def test_the_tokens_told_are_those_that_the_text_encoders_are_given(
     told = {count.tokenizer: count for count in counter.counts(model, prompt, text_length=length)}
     assert len(told) == len(orders) == len(READERS[model.family])
     for order in orders:
-        ids, count = fed(order), told[order["tokenizer"]]
+        ids, count = _fed(order), told[order["tokenizer"]]
         assert len(ids) == min(count.num_tokens, count.limit or count.num_tokens)
         assert bool(count.cut) == (count.num_tokens > len(ids))
         assert any(_are_read(ids, asked) for _, asked in given), (order["tokenizer"], ids, given)
@@ -156,3 +156,10 @@ def test_who_counts_has_no_torch(tmp_path: Path) -> None:
 def _copy(folder: Path, tmp_path: Path) -> Model:
     shutil.copytree(folder, tmp_path / "model")
     return describe_model(str(tmp_path / "model"), device="cpu")
+
+
+def _fed(order: dict[str, Any]) -> list[int]:
+    """The ids that the encoder is given, without padding."""
+    tokenizer, most, tail = _tokenizer_asked(order)
+    text = CLEANERS[order["cleaning"]](order["text"])
+    return _tokens_of(tokenizer, _framed(tokenizer, text, order)[0], most)[0] + tail

@@ -239,7 +239,7 @@ def test_deferred_tensors_do_what_was_done_to_them_when_they_are_asked_for() -> 
             "table": held["table"].reshape(3, -1)[None, :, 0],
         }
 
-    deferred = converted({name: Deferred(each.shape, each.dtype, name) for name, each in files.items()})
+    deferred = converted({name: Deferred(each.shape, each.dtype, [name]) for name, each in files.items()})
     maker = DeferredMaker(deferred)
     assert read == []
     for name, wanted in converted(files).items():
@@ -251,4 +251,4 @@ def test_deferred_tensors_do_what_was_done_to_them_when_they_are_asked_for() -> 
 
 def test_a_deferred_tensor_is_not_written_into() -> None:
     with pytest.raises(NotImplementedError, match="writes into a tensor that is not read yet"):
-        Deferred((2,), torch.float32, "x").mul_(2)
+        Deferred((2,), torch.float32, ["x"]).mul_(2)

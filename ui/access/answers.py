@@ -27,18 +27,10 @@ logger = logging.getLogger("latentloom")
 MAX_PROBLEMS = 1000
 # What a browser may show in the page; anything else is a download.
 MEDIA_TYPES = {
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".webp": "image/webp",
-    ".mp4": "video/mp4",
-    ".webm": "video/webm",
-    ".flac": "audio/flac",
-    ".wav": "audio/wav",
-    ".mp3": "audio/mpeg",
-    ".ogg": "audio/ogg",
-    ".opus": "audio/ogg",
-    ".m4a": "audio/mp4",
+    **{f".{kind}": f"image/{kind}" for kind in ("png", "jpeg", "webp")},
+    **{f".{kind}": f"video/{kind}" for kind in ("mp4", "webm")},
+    **{f".{kind}": f"audio/{kind}" for kind in ("flac", "wav", "ogg")},
+    **{".jpg": "image/jpeg", ".mp3": "audio/mpeg", ".opus": "audio/ogg", ".m4a": "audio/mp4"},
 }
 SECURITY = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'"
 HEADERS = {"Content-Security-Policy": SECURITY, "X-Content-Type-Options": "nosniff"}

@@ -146,9 +146,8 @@ class Connection(H11Protocol):
         is_paused = self.flow.read_paused or self.cycle.waiting_for_100_continue
         is_slow = self._received < patience.body_rate * patience.body_window_s
         if is_slow and not is_paused and not self._was_paused:
-            self._refuse(
-                408, worded("the body came at less than {:g} bytes a second; send it again", patience.body_rate)
-            )
+            sentence = worded("the body came at less than {:g} bytes a second; send it again", patience.body_rate)
+            self._refuse(408, sentence)
             return
         self._watch_body()
         self._was_paused = is_paused

@@ -52,7 +52,6 @@ DEFAULT_HEADERS = (
     (b"referrer-policy", b"same-origin"),
 )
 
-
 CROWDED = HTTPException(429, f"{MAX_ASKING} requests of your address are being answered; wait for one of them")
 UNREADABLE = HTTPException(400, "the request cannot be read; send what the page or gradio_client sends")
 STALLED = HTTPException(408, f"the rest of the request stopped coming for {BODY_WAIT_S:.0f} seconds; send it again")

@@ -59,8 +59,7 @@ def _add_guests(router: APIRouter, server: Server) -> None:
     @router.post("/apps/{token}/runs", status_code=201)
     def run_app(token: Id, body: AppRunBody, user: User) -> Submitted:
         """Put a run of the user's own at the end of the queue. Nothing but the app's settings is taken, each within its
-        range, and nothing is forced.
-        """
+        range, and nothing is forced."""
         graph = apps.find(token).read()
         check_values(graph, SPECS, body.params)
         with told_by_settings(graph):

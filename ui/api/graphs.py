@@ -82,8 +82,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
     @router.post("/check", responses=CONFLICT)
     async def check_workflow(body: CheckBody, user: User) -> Problems:
         """What keeps the workflow from running, may do so, or is not known, with the user's uploads, on the server's
-        devices. A newer question of the same `page` ends this one.
-        """
+        devices. A newer question of the same `page` ends this one."""
         settings = server.settings
 
         def ask(go_on: Callable[[], None]) -> Problems:
@@ -97,8 +96,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
     @router.post("/tokens", responses=CONFLICT)
     async def tokens(body: CheckBody, user: User) -> Tokens:
         """How many tokens the models' text encoders read of the workflow's texts, and which words are cut. No model is
-        loaded. A newer question of the same `page` ends this one.
-        """
+        loaded. A newer question of the same `page` ends this one."""
         workspace = server.settings.reading(user=user)
 
         def ask(go_on: Callable[[], None]) -> Tokens:

@@ -8,29 +8,15 @@ from ...nodes.graph.graph import graph_from_plain
 from ...parallel.wording import worded
 from ...pipelines.values import Place
 from ..access.answers import picture
-from ..contract import bodies
+from ..contract import bodies, run
 from ..contract.kept import Upload
-from ..contract.run import (
-    Board,
-    BoardRow,
-    Cancelled,
-    Hashing,
-    Kind,
-    Maker,
-    Result,
-    RunRow,
-    RunWithGraph,
-    State,
-    Submitted,
-    TagRow,
-)
 from ..errors import NotHere
 from ..server import Server
 from ..store.paging import FIRST_ROWS
 from ..views.devices import accelerators, asked_place, devices_now
 from .requests import CONFLICT, Before, Id, Limit, NodeName, User, sends
 
-States = Annotated[list[State] | None, Query(description="Only runs in one of these states.")]
+States = Annotated[list[run.State] | None, Query(description="Only runs in one of these states.")]
 Search = Annotated[
     str, Query(max_length=400, description="Words, and what values were: `star steps:16 tag:best is:starred -blue`.")
 ]
@@ -41,30 +27,22 @@ def add_routes(router: APIRouter, server: Server) -> None:
     runs = server.runs
 
     @router.post("/runs", status_code=201)
-    def start(body: bodies.RunBody, user: User) -> Submitted:
+    def start(body: bodies.RunBody, user: User) -> run.Submitted:
         """Put a run at the end of the queue, or one for each value of a sweep that can be made."""
-        return runs.submit(
-            user,
-            graph_from_plain(body.graph),
-            overrides=body.overrides,
-            sweep=body.sweep,
-            targets=body.targets,
-            workflow_id=body.workflow_id,
-            place=_place(body, server.settings.place),
-            is_forced=body.force,
-            priority=body.priority,
-        )
+        graph, place = graph_from_plain(body.graph), _place(body, server.settings.place)
+        asked = body.model_dump(include={"overrides", "sweep", "targets", "workflow_id", "priority"})
+        return runs.submit(user, graph, place=place, is_forced=body.force, **asked)
 
     @router.get("/runs")
     def list_runs(
         user: User, state: States = None, batch: BatchId = "", limit: Limit = FIRST_ROWS, before: Before = ""
-    ) -> list[RunRow]:
+    ) -> list[run.RunRow]:
         """The user's runs, newest first; `state` may be given several times."""
         found = runs.list(user, states=state or (), batch=batch, limit=limit, before=before)
-        return [run.row() for run in found]
+        return [each.row() for each in found]
 
     @router.get("/runs/{id}")
-    def get_run(id: Id, user: User) -> RunWithGraph:
+    def get_run(id: Id, user: User) -> run.RunWithGraph:
         """One run with its nodes and its workflow."""
         return runs.get(user, id)
 
@@ -74,9 +52,9 @@ def add_routes(router: APIRouter, server: Server) -> None:
         runs.delete(user, id)
 
     @router.post("/runs/cancel")
-    def cancel_runs(user: User, body: bodies.CancelBody) -> Cancelled:
+    def cancel_runs(user: User, body: bodies.CancelBody) -> run.Cancelled:
         """Runs that wait are taken out, running ones stop at their next step: those that are named, or all."""
-        return Cancelled(runs=tuple(runs.book.cancel(user, body.runs)))
+        return run.Cancelled(runs=tuple(runs.book.cancel(user, body.runs)))
 
     @router.post("/runs/priority", status_code=204, responses=CONFLICT)
     def prioritize_runs(user: User, body: bodies.PriorityBody) -> None:
@@ -119,13 +97,13 @@ def _add_results(router: APIRouter, server: Server) -> None:
         user: User,
         search: Search = "",
         batch: Annotated[str, Query(max_length=64)] = "",
-        kind: Kind | None = None,
+        kind: run.Kind | None = None,
         board: Annotated[str, Query(max_length=64)] = "",
         workflow: Annotated[str, Query(max_length=200, description="The whole name of the workflow.")] = "",
         starred: bool = False,
         limit: Limit = FIRST_ROWS,
         before: Before = "",
-    ) -> list[Result]:
+    ) -> list[run.Result]:
         """Pictures, videos and sounds, newest first, with the beginning of what long texts they were made from."""
         return results.list(
             user,
@@ -140,7 +118,7 @@ def _add_results(router: APIRouter, server: Server) -> None:
         )
 
     @router.get("/results/{id}")
-    def get_result(id: Id, user: User) -> Result:
+    def get_result(id: Id, user: User) -> run.Result:
         return results.get(user, id)
 
     @router.delete("/results/{id}", status_code=204)
@@ -149,7 +127,7 @@ def _add_results(router: APIRouter, server: Server) -> None:
         results.delete(user, id)
 
     @router.post("/results/marks")
-    def mark_results(body: bodies.MarkBody, user: User) -> list[Result]:
+    def mark_results(body: bodies.MarkBody, user: User) -> list[run.Result]:
         """Change stars, tags and boards of some results: of all or, where one is refused, of none."""
         return results.mark(user, body)
 
@@ -159,17 +137,17 @@ def _add_results(router: APIRouter, server: Server) -> None:
         return await intake.look(lambda: uploads.copy(user, results.path(user, id)))
 
     @router.put("/results/{id}/poster")
-    async def set_poster(id: Id, body: bodies.PosterBody, user: User) -> Result:
+    async def set_poster(id: Id, body: bodies.PosterBody, user: User) -> run.Result:
         """Choose the frame that stands for a video."""
         return await intake.look(results.set_poster, user, id, body.frame)
 
     @router.get("/makers")
-    def list_makers(user: User) -> list[Maker]:
+    def list_makers(user: User) -> list[run.Maker]:
         """The names of the workflows that made the user's results."""
         return results.makers(user)
 
     @router.get("/tags")
-    def list_tags(user: User) -> list[TagRow]:
+    def list_tags(user: User) -> list[run.TagRow]:
         """Those that the user's results have, most used first."""
         return results.tags(user)
 
@@ -178,16 +156,16 @@ def _add_boards(router: APIRouter, server: Server) -> None:
     boards, results = server.results.boards, server.results
 
     @router.get("/boards")
-    def list_boards(user: User) -> list[BoardRow]:
+    def list_boards(user: User) -> list[run.BoardRow]:
         """Named sets of results, by name."""
         return results.board_rows(user)
 
     @router.post("/boards", status_code=201)
-    def create_board(body: bodies.BoardBody, user: User) -> Board:
+    def create_board(body: bodies.BoardBody, user: User) -> run.Board:
         return boards.add(user, body.name)
 
     @router.patch("/boards/{id}")
-    def rename_board(id: Id, body: bodies.BoardBody, user: User) -> Board:
+    def rename_board(id: Id, body: bodies.BoardBody, user: User) -> run.Board:
         return boards.rename(user, id, body.name)
 
     @router.delete("/boards/{id}", status_code=204)
@@ -200,12 +178,12 @@ def _add_hashes(router: APIRouter, server: Server) -> None:
     hashes = server.hashes
 
     @router.post("/hashes", status_code=201)
-    def hash_model(body: bodies.HashBody, user: User) -> Hashing:
+    def hash_model(body: bodies.HashBody, user: User) -> run.Hashing:
         """Begin to read all weights of a run's model, in the background, for their sha256."""
         return hashes.ask(user, body.run, body.node)
 
     @router.get("/hashes/{id}")
-    def get_hash(id: Id, user: User) -> Hashing:
+    def get_hash(id: Id, user: User) -> run.Hashing:
         """How far it is, and what was found."""
         return hashes.get(user, id)
 

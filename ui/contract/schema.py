@@ -37,9 +37,8 @@ def definitions(references: str = "#/$defs/{model}") -> dict[str, Any]:
 
 def schema_text() -> str:
     """What `FILE` should hold."""
-    return (
-        json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": definitions()}, indent=2) + "\n"
-    )
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": definitions()}
+    return json.dumps(schema, indent=2) + "\n"
 
 
 if __name__ == "__main__":

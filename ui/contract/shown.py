@@ -267,8 +267,7 @@ class PredictedPlan(Answer):
 
 class Prediction(Answer):
     """What one denoise, and the run around it, are predicted to take by a plan, in seconds; null where they would
-    follow from what is assumed of the machine alone.
-    """
+    follow from what is assumed of the machine alone."""
 
     machine: PlanMachine
     plan: str

@@ -280,9 +280,8 @@ class Downloads:
 
     def _same(self, model: HubModel) -> Record | None:
         """The download of the same; one whose model was removed from the disk is forgotten."""
-        found = next(
-            (r for r in self._records.values() if (r.model.id, r.model.commit) == (model.id, model.commit)), None
-        )
+        kept, wanted = self._records.values(), (model.id, model.commit)
+        found = next((each for each in kept if (each.model.id, each.model.commit) == wanted), None)
         if found is not None and found.state == "done" and not is_whole(home_of(hub_cache(), model.id), found.model):
             self._forget(found)
             return None
@@ -303,9 +302,8 @@ class Downloads:
             write_record(self._path(record), record)
         except ValueError as error:
             logger.warning("the list of downloads was not kept: %s", error)
-        self._ring(
-            *{user for each in self._records.values() if each.is_under_way for user in each.users}, *record.users
-        )
+        under_way = [each for each in self._records.values() if each.is_under_way]
+        self._ring(*{user for each in under_way for user in each.users}, *record.users)
 
     def _forget(self, record: Record) -> None:
         self._count(self._records.pop(record.id), -1)
@@ -329,10 +327,8 @@ class Downloads:
         ahead = others[: others.index(record)] if record.state == "waiting" else []
         return Download(
             **record.model_dump(include={"id", "state", "done_bytes", "done_files", "error", "code"}),
+            **{name: getattr(model, name) for name in ("revision", "commit", "licence")},
             model=model.id,
-            revision=model.revision,
-            commit=model.commit,
-            licence=model.licence,
             total_bytes=model.num_bytes,
             total_files=len(model.files),
             bytes_per_s=bytes_per_s,

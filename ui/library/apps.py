@@ -94,10 +94,8 @@ class Apps:
         with self._lock, self._quota.changing(user, "workflows", path):
             known = read_record(path, Published)
             token = known.token if known else self._links.make(user, workflow)
-            plain = graph_to_plain(graph)
-            write_record(
-                path, Published(token=token, workflow=workflow, version=version, time=time.time(), graph=plain)
-            )
+            now, plain = time.time(), graph_to_plain(graph)
+            write_record(path, Published(token=token, workflow=workflow, version=version, time=now, graph=plain))
 
     def of(self, user: str) -> list[Published]:
         """The user's, newest first."""

@@ -243,11 +243,8 @@ class Library:
 
     def _shown(self, user: str, head: Head) -> Workflow:
         return Workflow(
-            id=head.id,
-            name=head.name,
-            folder=head.folder,
+            **head.model_dump(include={"id", "name", "folder", "updated"}),
             summary=shortened(head.description),
-            updated=head.updated,
             version=head.version,
             num_nodes=head.versions[-1].num_nodes,
             has_thumb=(self._folder(user, head.id) / THUMB).is_file(),

@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 
 from ...nodes.graph.graph import graph_to_plain, read_graph
-from ...nodes.headless.workflow_files import EXAMPLES, node_examples, shipped_files
+from ...nodes.headless.workflow_files import EXAMPLES, NODE_EXAMPLES, shipped_files
 from ..contract.kept import Template
 
 MEDIA_TYPES = {".png": "image/png", ".flac": "audio/flac"}
@@ -41,7 +41,7 @@ def templates_with(type: str) -> list[str]:
 
 @cache
 def _examples() -> list[Template]:
-    return [_read(path) for path in node_examples()]
+    return [_read(path) for path in sorted(NODE_EXAMPLES.glob("*.json"))]
 
 
 def _read(path: Path) -> Template:

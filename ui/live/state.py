@@ -125,8 +125,7 @@ def order_of(runs: Iterable[RunRecord], remembered: Sequence[str]) -> list[str]:
 
 def progress(nodes: Iterable[NodeState]) -> dict[str, Any]:
     """Steps done and in all, a node without steps being one, and the seconds left: those of the run where they are
-    known, else those of the running node that takes longest, which are the least.
-    """
+    known, else those of the running node that takes longest, which are the least."""
     done = total = 0
     newest = longest = NodeState()
     for node in nodes:

@@ -147,9 +147,8 @@ class RunBook:
         with self._lock:
             before = self._runs[id]
             self._cancels.pop(id, None)
-            again = (
-                state.recovered(before, now=time.time()) if is_blamed or before.is_ending else state.set_back(before)
-            )
+            is_counted = is_blamed or before.is_ending
+            again = state.recovered(before, now=time.time()) if is_counted else state.set_back(before)
             self._put(again)
             if again.state == "waiting":
                 self._queue.add([again])
@@ -159,8 +158,7 @@ class RunBook:
 
     def cancel(self, user: str, ids: Sequence[str] | None = None) -> list[str]:
         """These runs of the user's, or all of his; those that are cancelled now. A waiting run is over; a running one
-        ends at its next step. Raises `NotHere` before any is.
-        """
+        ends at its next step. Raises `NotHere` before any is."""
         with self._lock:  # of all of them at once, or one would begin while another is taken out
             asked = self.of(user) if ids is None else [self.get(user, id) for id in dict.fromkeys(ids)]
             runs = [run for run in asked if not run.is_over]
@@ -290,15 +288,8 @@ class RunBook:
             known = state.progress(run.nodes.values())
             began = run.started or time.time()
             left_s, left_at = (known["left_s"], known["left_at"]) if known["left_s"] is not None else (left_s, began)
-        return QueuePlace(
-            id=run.id,
-            is_mine=True,
-            state=run.state,
-            name=run.name,
-            priority=run.priority,
-            left_s=left_s,
-            left_at=left_at,
-        )
+        told = run.model_dump(include={"id", "state", "name", "priority"})
+        return QueuePlace(**told, is_mine=True, left_s=left_s, left_at=left_at)
 
     def _recover(self) -> None:
         found = sorted(self.records.all(), key=lambda run: run.created)

@@ -48,9 +48,8 @@ class Boards:
 
     def add(self, user: str, name: str) -> Board:
         """Raises `ValueError`, also for a name that is taken."""
-        return self._write(
-            user, Board(id=user_files.fresh_id(), name=user_files.checked_name(name), created=time.time())
-        )
+        board = Board(id=user_files.fresh_id(), name=user_files.checked_name(name), created=time.time())
+        return self._write(user, board)
 
     def rename(self, user: str, id: str, name: str) -> Board:
         """Raises `NotHere`, and `ValueError` for a name that is none or is taken."""
@@ -121,8 +120,7 @@ class Results:
         before: str = "",
     ) -> builtins.list[Result]:
         """Newest first, at most `limit`, behind the one whose id is `before`; `workflow` is a whole name. Raises
-        `NotHere`.
-        """
+        `NotHere`."""
         boards = self.boards.of(user)
         terms = terms_of(search, boards={id: each.name for id, each in boards.items()})
 
@@ -149,9 +147,8 @@ class Results:
         boards = self.boards.of(user)
         for id in change.add_boards:
             self.boards.get(user, id)
-        change = change.model_copy(
-            update={"add_tags": [" ".join(user_files.checked_name(tag).split()) for tag in change.add_tags]}
-        )
+        tags = [" ".join(user_files.checked_name(tag).split()) for tag in change.add_tags]
+        change = change.model_copy(update={"add_tags": tags})
         ids = dict.fromkeys(change.ids)
         self._book.mark(user, {id: _marked(self._find(user, id)[1], change, boards) for id in ids})
         return [self.get(user, id) for id in ids]
@@ -234,14 +231,11 @@ def _result(run: RunRecord, made: MadeFile, boards: Mapping[str, Board]) -> Resu
     known = made.model_copy(update={"boards": tuple(id for id in made.boards if id in boards)})
     return Result(
         **known.model_dump(exclude={"path", "words"}),
+        **run.model_dump(include={"batch", "workflow_id", "plan", "seconds"}),
         run=run.id,
-        batch=run.batch,
         workflow_name=run.name,
-        workflow_id=run.workflow_id,
         params=short_values(run.params, MAX_PROMPT),
         varied=short_values(run.varied, MAX_PROMPT),
-        plan=run.plan,
-        seconds=run.seconds,
     )
 
 

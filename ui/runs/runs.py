@@ -96,8 +96,7 @@ class Runs:
         priority: Priority = "normal",
     ) -> Submitted:
         """Put a run, or one for each point of a sweep that can be made, into the queue. What is only reckoned keeps
-        none from it that `is_forced`. Raises `GraphError` where nothing can be made, or `ValueError`.
-        """
+        none from it that `is_forced`. Raises `GraphError` where nothing can be made, or `ValueError`."""
         settings, asked = self._settings, dict(overrides or {})
         workspace = settings.reading(place or settings.place, user=user)
         swept = parse_sweep(graph, self._specs, sweep, given=asked, workspace=workspace)

@@ -24,31 +24,24 @@ class Most:
     words: str
     count: int
     num_bytes: int
+    # Below the user's folder, the first with an entry for each thing. Results and models are elsewhere, and known by
+    # their runs and downloads.
+    folders: tuple[str, ...] = ()
 
 
 KEPT: dict[Kind, Most] = {
-    "workflows": Most(words="saved workflows", count=10_000, num_bytes=2048 * MIB),
-    "drafts": Most(words="drafts", count=200, num_bytes=512 * MIB),
-    "uploads": Most(words="uploaded pictures and sounds", count=20_000, num_bytes=8192 * MIB),
-    "runs": Most(words="runs", count=50_000, num_bytes=4096 * MIB),
+    "workflows": Most(words="saved workflows", count=10_000, num_bytes=2048 * MIB, folders=("workflows", "apps")),
+    "drafts": Most(words="drafts", count=200, num_bytes=512 * MIB, folders=("drafts",)),
+    "uploads": Most(words="uploaded pictures and sounds", count=20_000, num_bytes=8192 * MIB, folders=("inputs",)),
+    "runs": Most(words="runs", count=50_000, num_bytes=4096 * MIB, folders=("runs", "batches")),
     "results": Most(words="pictures, videos and sounds", count=200_000, num_bytes=1 << 60),
-    "boards": Most(words="boards", count=500, num_bytes=MIB),
+    "boards": Most(words="boards", count=500, num_bytes=MIB, folders=("boards",)),
     "models": Most(words="models that were fetched", count=200, num_bytes=1 << 60),
 }
 OWN: tuple[Kind, ...] = ("results", "models")  # where there is no login these do not count: the disk is the user's own
 ALL_TIMES = 20  # all users together keep so many times as many things as one may
 USER_BYTES = 20 * 1024 * MIB  # bytes that one user may keep, all kinds together
 FREE_BYTES = 256 * MIB  # bytes that stay free on the disk, whoever asks
-
-# Below the user's folder, the first with an entry for each thing. Results and models are elsewhere, and known by their
-# runs and downloads.
-FOLDERS: dict[Kind, tuple[str, ...]] = {
-    "workflows": ("workflows", "apps"),
-    "drafts": ("drafts",),
-    "uploads": ("inputs",),
-    "runs": ("runs", "batches"),
-    "boards": ("boards",),
-}
 
 
 @dataclass(kw_only=True)
@@ -71,9 +64,9 @@ class Quota:
         # By the name of the user's folder, so that those who were taken out of the file of users count, too.
         self._kept: defaultdict[str, defaultdict[Kind, _Sum]] = defaultdict(lambda: defaultdict(_Sum))
         for folder in data_dir.glob("users/*"):
-            for kind, names in FOLDERS.items():
+            for kind, most in KEPT.items():
                 found = self._kept[folder.name][kind]
-                for number, name in enumerate(names):
+                for number, name in enumerate(most.folders):
                     for path in (folder / name).glob("[!.]*"):
                         found.num_bytes += size_of(path)
                         found.count += not number and path.suffix != DAMAGED
@@ -108,13 +101,7 @@ class Quota:
         with self._lock:
             sums = self._kept[self._name(user)]
             rows = tuple(
-                KeptKind(
-                    kind=kind,
-                    num_bytes=sums[kind].num_bytes,
-                    count=sums[kind].count,
-                    most_count=most.count,
-                    is_counted=kind in self._kinds(),
-                )
+                KeptKind(kind=kind, **vars(sums[kind]), most_count=most.count, is_counted=kind in self._kinds())
                 for kind, most in KEPT.items()
             )
         free = shutil.disk_usage(self._data_dir).free if self._data_dir.is_dir() else 0

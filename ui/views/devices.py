@@ -73,7 +73,6 @@ def asked_place(devices: str, plan: str, *, own: Place, here: Sequence[str]) -> 
 
 FRESH_S = 1.0  # so often the machine is asked at most, whatever number of pages watch it
 
-
 _LATEST: Latest[list[DeviceNow]] = Latest()
 
 

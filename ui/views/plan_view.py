@@ -25,15 +25,7 @@ from ...pipelines.forecast.here import is_busy, machine_here
 from ...pipelines.forecast.known import machine_at, machines_folder, spot_of, with_devices
 from ...pipelines.forecast.plans import AUTO
 from ...pipelines.values import MARK, Engine, Place
-from ..contract.shown import (
-    PlanMachine,
-    PlanNode,
-    PlanStrategies,
-    PlanView,
-    PredictedPlan,
-    Prediction,
-    RejectedPlan,
-)
+from ..contract.shown import PlanMachine, PlanNode, PlanStrategies, PlanView, PredictedPlan, Prediction, RejectedPlan
 from ..errors import Conflict
 from ..settings import Settings
 from .devices import accelerators, asked_place, devices_now
@@ -85,19 +77,13 @@ def plan_view(
     for node in found:
         go_on()
         nodes.append(_foretold(PlanNode.model_validate(node), walk, now, there))
-    return PlanView(
-        devices=shown,
-        nodes=nodes,
-        choices=choices,
-        problem=problem or ("" if nodes else NOTHING),
-        examples=MACHINES,
-    )
+    problem = problem or ("" if nodes else NOTHING)
+    return PlanView(devices=shown, nodes=nodes, choices=choices, problem=problem, examples=MACHINES)
 
 
 def predicted_seconds(prepared: Ready, needed: Collection[str], *, workspace: Workspace) -> float | None:
     """What the needed denoises of a workflow, and what is around them, are predicted to take
-    together on the workspace's devices; None where one of them is not known, or they are many.
-    """
+    together on the workspace's devices; None where one of them is not known, or they are many."""
     now = devices_now()
     try:
         walk = Walk(prepared, workspace=workspace, accelerators=accelerators(now))
@@ -150,15 +136,10 @@ def _prediction(answer: Forecast, plan: str) -> Prediction | None:
     shown, rows = asked or answer.taken, of_each_kind(answer)
     if shown not in rows:
         rows = sorted([*rows, shown], key=lambda each: (each.all_s, each.num_bytes))
-    by_itself, run, is_timed = shown == answer.chosen, shown, answer.machine.is_timed
-    seconds = {
-        "step_s": run.step.seconds,
-        "steps_s": run.steps_s + run.around_s,
-        "text_s": run.text_s,
-        "decode_s": run.decode_s,
-        "seconds": run.seconds,
-        "load_s": run.load_s,
-    }
+    by_itself, is_timed = shown == answer.chosen, answer.machine.is_timed
+    rejected = answer.rejected if by_itself else ()
+    seconds = {name: getattr(shown, name) for name in ("text_s", "decode_s", "seconds", "load_s")}
+    seconds |= {"step_s": shown.step.seconds, "steps_s": shown.steps_s + shown.around_s}
     return Prediction(
         machine=PlanMachine.model_validate(answer.machine),
         plan=spelt(shown),
@@ -170,10 +151,8 @@ def _prediction(answer: Forecast, plan: str) -> Prediction | None:
         lacking_bytes=shown.lacking_bytes,
         rejected=[
             RejectedPlan(plan=spelt(each), step_s=each.step.seconds if is_timed else None, why=why)
-            for each, why in answer.rejected
-        ]
-        if by_itself
-        else [],
+            for each, why in rejected
+        ],
         plans=[
             PredictedPlan(
                 plan=spelt(each),
@@ -192,8 +171,7 @@ def _prediction(answer: Forecast, plan: str) -> Prediction | None:
 
 def measured() -> PlanMachine:
     """This machine, measured now, which takes about ten seconds. Raises `Conflict` while something else is at work and
-    where it cannot be kept, or `RankFailed`.
-    """
+    where it cannot be kept, or `RankFailed`."""
     before = spot_of((), devices_now())
     if is_busy(before):
         raise Conflict(BUSY)

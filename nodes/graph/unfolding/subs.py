@@ -134,28 +134,22 @@ def _never(**inputs: Any) -> None:
 
 def _input(name: str, param: SubParam, sub: Sub, specs: Specs) -> InputSpec:
     """As the first socket has it that takes the param, where the param does not say otherwise."""
-    for node in sub.nodes.values():
-        spec = specs.get(node.type)
-        for socket, entry in node.inputs.items():
-            if isinstance(entry, ParamRef) and entry.param == name and spec and (found := spec.input(socket)):
-                return dataclasses.replace(
-                    found,
-                    name=name,
-                    required=found.required and param.default is None,
-                    default=found.default if param.default is None else param.default,
-                    min=found.min if param.min is None else param.min,
-                    max=found.max if param.max is None else param.max,
-                    help=param.help or found.help,
-                )
-    return InputSpec(
+    taking = (
+        spec.input(socket)
+        for node in sub.nodes.values()
+        for socket, entry in node.inputs.items()
+        if isinstance(entry, ParamRef) and entry.param == name and (spec := specs.get(node.type))
+    )
+    alone = InputSpec(name=name, type=param.type, required=True, choices=tuple(param.choices))
+    found = next(filter(None, taking), alone)
+    return dataclasses.replace(
+        found,
         name=name,
-        type=param.type,
-        required=param.default is None,
-        default=param.default,
-        choices=tuple(param.choices),
-        min=param.min,
-        max=param.max,
-        help=param.help,
+        required=found.required and param.default is None,
+        default=found.default if param.default is None else param.default,
+        min=found.min if param.min is None else param.min,
+        max=found.max if param.max is None else param.max,
+        help=param.help or found.help,
     )
 
 

@@ -91,9 +91,8 @@ class _Unfolding:
                 nodes[name] = UNKNOWN
                 continue
             try:
-                nodes |= {
-                    each.id: self._built(each) for each in copies.get(name) or self._copies(self.top, name) if each
-                }
+                own = copies.get(name) or self._copies(self.top, name)
+                nodes |= {each.id: self._built(each) for each in own if each}
             except Folded as error:
                 self._bad(name, error)
                 nodes[name] = UNKNOWN

@@ -2,8 +2,8 @@
 
 A plan that forgets one argument is wrong on all ranks alike, and nothing tells: so none is believed that was not tried
 with this version of ComfyUI and this kind of inputs. What is tried is a *twin* of the model that is at hand: its own
-modules and settings, at its own width, with two blocks and random weights that share the memory of the largest, in
-fp32. It is asked, sharded and whole, with inputs of the same kinds at a size of a few odd rows and columns.
+modules and settings, at its own width, with two blocks and random weights that share their memory, in fp32. It is
+asked, sharded and whole, with inputs of the same kinds at a size of a few odd rows and columns.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import hashlib
 import inspect
 import json
 import logging
+import math
 import os
 import statistics
 import types
@@ -35,6 +36,7 @@ from ....pipelines.selfcheck.passes import Verdict, self_check
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+LARGE = 1 << 26  # numbers that weights share; a linear layer with more of them takes the same more than once
 BLOCKS = 2  # of a twin; one of each list where there are several
 PERIOD = 4194301  # random numbers, a prime, so that no two rows of a weight are alike
 TEXT, BATCH = 7, 2  # of the inputs that are tried, at most
@@ -115,11 +117,10 @@ def twin_of(model: nn.Module, split: SplitPlan, device: str) -> nn.Module:
     from ....parallel.sharding.hooks import modules_at
 
     weights = [each for each in model.parameters() if each.ndim > 1]
-    largest = max(each.numel() for each in weights)
     # So wide as most layers are: there numbers stay about as large as they are, and all inputs count in what comes out.
     width = statistics.mode(each.shape[1:].numel() for each in weights)
     draws = torch.randn(PERIOD, generator=torch.Generator().manual_seed(0)).div_(width**0.5).to(device)
-    room = draws.repeat(-(-(largest + PERIOD) // PERIOD))
+    room = draws.repeat(-(-LARGE // PERIOD) + 1)
     blocks = [modules_at(model, path, type(model).__name__) for path in split.blocks]
     most = max(1, BLOCKS // len(blocks))
     left_out = {each for path in blocks for each in path[most:]}
@@ -134,6 +135,7 @@ class _Twin:
 
     def of(self, module: nn.Module) -> nn.Module:
         import torch
+        from torch import nn
 
         twin = module.__new__(type(module))
         for name, value in vars(module).items():  # classes cast to the format that they are told
@@ -154,6 +156,13 @@ class _Twin:
         for kind, (values, make) in made.items():
             kept = {name: each for name, each in values.items() if each not in self._left_out}
             vars(twin)[kind] = {name: None if each is None else make(each) for name, each in kept.items()}
+        weight = module._parameters.get("weight")
+        if hasattr(module, "in_features") and weight is not None and weight.numel() > LARGE:
+            rows = LARGE // weight.shape[1]
+            sizes = [min(rows, weight.shape[0] - start) for start in range(0, weight.shape[0], rows)]
+            parts = [self._drawn(size, weight.shape[1]) for size in sizes]
+            vars(twin)["_parameters"]["weight"] = nn.Parameter(parts[0], requires_grad=False)
+            vars(twin)["forward"] = functools.partial(_by_parts, twin, parts)
         return twin
 
     def _weight(self, value: Tensor) -> Tensor:
@@ -162,13 +171,25 @@ class _Twin:
 
         is_weight = isinstance(value, nn.Parameter)
         if is_weight and value.ndim > 1:
-            self._num_made += 1
-            start = self._num_made * 65537 % PERIOD
-            new = self._room[start : start + value.numel()].view(value.shape)
+            new = self._drawn(*value.shape) if value.numel() <= LARGE else self._drawn(1, 1)  # `of` has it by parts
         else:
             new = value.detach().to(self._device)
             new = new.float() if new.is_floating_point() else new
         return nn.Parameter(new, requires_grad=False) if is_weight else new
+
+    def _drawn(self, *shape: int) -> Tensor:
+        self._num_made += 1
+        start = self._num_made * 65537 % PERIOD
+        return self._room[start : start + math.prod(shape)].view(shape)
+
+
+def _by_parts(layer: Any, parts: list[Tensor], x: Tensor) -> Tensor:
+    """A linear layer whose weight is never in memory whole."""
+    import torch
+    import torch.nn.functional as F
+
+    out = torch.cat([F.linear(x, each) for each in parts], -1)
+    return out if layer.bias is None else out + layer.bias
 
 
 # ---- its inputs
@@ -185,18 +206,16 @@ class _Small:
     """Makes what belongs to a picture that small, or to a text that short."""
 
     def __init__(self, model: nn.Module, latents: Tensor, given: Mapping[str, Any], num_ranks: int) -> None:
-        patch: Any = vars(model).get("patch_size", vars(model).get("patch", 1))
+        patch: Any = getattr(model, "patch_size", getattr(model, "patch", 1))
         self._patch, count = int(patch if isinstance(patch, int) else patch[-1]), max(2, num_ranks)
-        self._odd = [size * self._patch for size in (2 * count + 1, 4 * count + 1)]
-        self._odder = [size * self._patch for size in (count | 1, 2 * count + 1)]  # of references
+        self._odd = [size * self._patch for size in (count | 1, 2 * count + 1)]
+        self._odder = [size * self._patch for size in (count + 1, count | 1)]  # of references
         self._num_frames = 3 if count % 3 else 2  # no rank ends where a frame does
         self._batch, self._canvas = int(latents.shape[0]), (int(latents.shape[-2]), int(latents.shape[-1]))
         self._frames = int(latents.shape[2]) if latents.ndim > 4 else 0
         context = given.get("context")
         self._text = context.shape[1] if context is not None and context.ndim > 2 else 0
         self._tokens = self._num_tokens(*self._canvas, self._frames)
-        if self._frames > 1:
-            self._odd = self._odder
         height, width = (min(a, b) for a, b in zip(self._odd, self._canvas, strict=True))
         self._few = self._num_tokens(height, width, min(self._num_frames, self._frames))
 

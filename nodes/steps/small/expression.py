@@ -143,10 +143,8 @@ def _reckoned(node: ast.expr, found: Mapping[ast.AST, Number], values: Mapping[s
         case ast.Call(func=ast.Name(id=name), args=[_, *_] as given, keywords=[]) if name in FUNCTIONS:
             return _called(name, [found[part] for part in given])
         case _:
-            shown, names = (
-                text[node.col_offset : node.end_col_offset][:40],
-                ", ".join([*values, *(f"{name}()" for name in FUNCTIONS)]),
-            )
+            shown = text[node.col_offset : node.end_col_offset][:40]
+            names = ", ".join([*values, *(f"{name}()" for name in FUNCTIONS)])
             raise ValueError(f"the formula has {shown!r}, which is nothing that it knows; there is {names}")
 
 

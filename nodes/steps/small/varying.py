@@ -72,8 +72,7 @@ def vary_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
 
 class _Variation:
     """One reading of a text with choices. Raises `ValueError` for a brace without its partner, for too many choices in
-    each other, and for a file that is not there.
-    """
+    each other, and for a file that is not there."""
 
     def __init__(self, text: str, seed: str, read_lines: ReadLines | None, drawn: list[int], *, depth: int = 0) -> None:
         """`drawn` are the lengths of the lines that were taken from files so far; without `read_lines` none is."""

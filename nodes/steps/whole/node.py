@@ -87,13 +87,12 @@ def find(values: Mapping[str, Any], workspace: Workspace) -> Mapping[str, Any]:
     try:
         with remedies(workspace):
             source, index = index_of(values, workspace)
-            if index["_class_name"] not in class_names():
-                raise ValueError(
-                    f"{source[:300]} is a {index['_class_name'][:100]}, which is no class that is run whole"
-                )
-            if why := why_no_guard(signature_of(index["_class_name"])):
+            name = index["_class_name"]
+            if name not in class_names():
+                raise ValueError(f"{source[:300]} is a {name[:100]}, which is no class that is run whole")
+            if why := why_no_guard(signature_of(name)):
                 raise ValueError(why)
-            return {"pipeline": index["_class_name"]}
+            return {"pipeline": name}
     except ValueError as error:
         words = "pipeline is auto, which is the class that the model's folder names, but"
         raise ValueError(f"{words} {error}; or write the class") from None

@@ -20,46 +20,28 @@ if TYPE_CHECKING:
 logger = logging.getLogger("latentloom")
 # Socket types of kinds of parameters. What has none cannot be given.
 TYPES: dict[Kind, str] = {
-    "text": "string",
-    "number": "float",
-    "integer": "int",
-    "switch": "bool",
-    "choice": "choice",
-    "texts": "list[string]",
-    "numbers": "list[float]",
-    "integers": "list[int]",
-    "picture": "Image",
-    "pictures": "Image",
-    "mask": "Mask",
-    "conditions": "Image",
-    "references": "Video",
-    "video": "Video",
-    "audio": "Audio",
-    "json": "string",
+    **{"text": "string", "number": "float", "integer": "int", "switch": "bool", "choice": "choice", "json": "string"},
+    **{"texts": "list[string]", "numbers": "list[float]", "integers": "list[int]"},
+    **{"picture": "Image", "pictures": "Image", "conditions": "Image", "mask": "Mask"},
+    **{"video": "Video", "references": "Video", "audio": "Audio"},
 }
 # What pipelines give, as values. What has none is dropped.
 SHOWN: dict[Output, type] = {"image": Image, "video": Video, "audio": Audio}
 RANGES: dict[str, tuple[float, float]] = {
     "num_inference_steps": (1, 10_000),
-    "height": (1, 16384),
-    "width": (1, 16384),
-    "num_frames": (1, 4096),
-    "num_images_per_prompt": (1, 256),
-    "num_videos_per_prompt": (1, 256),
-    "num_waveforms_per_prompt": (1, 256),
-    "video_length": (1, 4096),
+    **dict.fromkeys(("height", "width"), (1, 16384)),
+    **dict.fromkeys(("num_frames", "video_length"), (1, 4096)),
+    **dict.fromkeys(("num_images_per_prompt", "num_videos_per_prompt", "num_waveforms_per_prompt"), (1, 256)),
     **dict.fromkeys(("max_sequence_length", "max_text_length", "max_lyric_length", "tokenizer_max_length"), (1, 16384)),
 }
 LONGEST = 10_000  # characters of a text: some classes clean it with patterns whose work grows with its square
 LONG_TEXTS = ("prompt", "lyrics", "instruction")
 # By kind.
 HELP = {
-    "picture": "A batch gives several pictures",
-    "pictures": "A batch gives several pictures",
+    **dict.fromkeys(("picture", "pictures"), "A batch gives several pictures"),
     "mask": "White is painted; a batch gives several masks",
     "conditions": "Pictures that the video shows at places of it",
-    "references": "One clip",
-    "video": "One clip",
+    **dict.fromkeys(("references", "video"), "One clip"),
     "audio": "One sound, at any rate",
     "json": "JSON; empty is the pipeline's own",
 }

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._C._dynamo.eval_frame import reset_code
 from torch.utils._pytree import tree_map_only
@@ -32,7 +31,7 @@ from ...mesh import Mesh, planned_mesh
 from ...plan import ParallelPlan
 from ...process_groups import name_of, point
 from ...traffic import Shape, Traffic, traffic_of
-from ..operator import Intercepting
+from ..operator import Asked, Intercepting
 
 # How an attention call goes in a graph: "plain" as torch's own operator, "opaque" as the one that asks the session at
 # work, or the strategy by the operators of whose exchange.
@@ -122,33 +121,21 @@ class Traced(Intercepting):
         self.calls, self.num_calls = calls, 0
         self.fixed, self.given = fixed, given  # of the wires of these calls
 
-    def _intercepted(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> Tensor:
+    def _intercepted(self, asked: Asked) -> Tensor:
         if self.calls is None:
-            kind, way = 0, "plain" if attn_mask is None or is_causal or dropout_p else "opaque"
+            is_plain = asked.attn_mask is None or asked.is_causal or asked.dropout_p
+            kind, way = 0, "plain" if is_plain else "opaque"
         else:
             at, self.num_calls = self.num_calls, self.num_calls + 1
             assert at < len(self.calls), "a block makes the calls that were learned"
             call = self.calls[at]
             kind, way = call.kind, call.way
             if way not in ("plain", "opaque"):
-                assert attn_mask is None and not is_causal and not dropout_p, "it was learned without a mask"
-                fixed, given = self.fixed[at], self.given[at]
-                return exchanged(call, query, key, value, scale=scale, fixed=fixed, given=given)
-        if way == "opaque":
-            return torch.ops.latentloom.attend(query, key, value, attn_mask, scale, is_causal, kind)
-        return F.scaled_dot_product_attention(
-            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-        )
+                assert asked.attn_mask is None and not asked.is_causal and not asked.dropout_p, (
+                    "it was learned without a mask"
+                )
+                return exchanged(call, *asked[:3], scale=asked.scale, fixed=self.fixed[at], given=self.given[at])
+        return asked.by_operator(kind) if way == "opaque" else asked.as_it_is()
 
 
 def traced(

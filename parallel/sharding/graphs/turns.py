@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...machine.folders import locked, private, private_folder
+from ...machine.folders import locked, private, private_folder, text_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -104,12 +104,9 @@ def _machine() -> str:
 
 def _processor() -> str:
     """The processor's name and instructions, as Linux tells; elsewhere what Python knows of it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
+    lines = text_of(Path("/proc/cpuinfo")).splitlines()
     told = {line for line in lines if line.startswith(("model name", "flags", "Features"))}
-    return "\n".join(sorted(told))
+    return "\n".join(sorted(told)) if lines else platform.processor()
 
 
 def _name_of(graph: torch.fx.GraphModule) -> str:

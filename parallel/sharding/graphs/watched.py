@@ -85,10 +85,8 @@ class _ModuleState:
         self._empty: list[Any] = []  # dicts, lists and sets
         self._sized: tuple[list[dict[Any, Any]], list[int]] = ([], [])
         self._hooks: tuple[list[dict[int, Any]], list[tuple[int, ...]]] = ([], [])
-        self._changing: tuple[list[Any], list[Any]] = (
-            [],
-            [],
-        )  # lists, dicts and sets of plain values, and as they were
+        # Lists, dicts and sets of plain values, and as they were.
+        self._changing: tuple[list[Any], list[Any]] = ([], [])
         self._cells: tuple[list[Any], list[Any]] = ([], [])
         self._tensors: list[Tensor] = []
         self._known: dict[int, object] = {}

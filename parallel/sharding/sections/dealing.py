@@ -3,16 +3,19 @@
 The linear partition by dynamic programming (Skiena, The Algorithm Design Manual), under each device's memory.
 """
 
+from __future__ import annotations
+
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import nn
-
-from ...collectives import start_highest
 from ...group import Axis
 from ...mesh import Mesh
+
+if TYPE_CHECKING:  # whoever only plans need not load it
+    from torch import nn
 
 GIB = 1 << 30
 UNBOUNDED = 1 << 60
@@ -34,6 +37,7 @@ class Dealing:
 
     work: Callable[[nn.Module], float]  # how long a block takes, beside others
     rooms: Sequence[int] = ()  # for how many bytes of weights each section has room, where that is known
+    shrinks: float = 1.0  # to which part of their bytes weights are packed as they are read
     lent: Sequence[nn.Module] = ()  # modules that are also called outside of their blocks, and so are needed by all
 
 
@@ -42,10 +46,10 @@ def dealt_to(index: int, module: nn.Module, blocks: Sequence[nn.Module], count: 
     blocks = outermost(blocks)
     if len(blocks) < count:
         raise ValueError(f"its {len(blocks)} blocks are fewer than {count} sections; make layers smaller")
-    sizes = [size_of(block) for block in blocks]
-    outside = sum(parameter.nbytes for parameter in module.parameters()) - sum(sizes)
-    rooms = [room - outside for room in how.rooms]
-    owners = deal([how.work(block) for block in blocks], count, sizes=sizes, rooms=rooms)
+    sizes = [int(size_of(block) * how.shrinks) for block in blocks]
+    outside = int(size_of(module) * how.shrinks) - sum(sizes)
+    rooms = tuple(room - outside for room in how.rooms)
+    owners = deal(tuple(how.work(block) for block in blocks), count, sizes=tuple(sizes), rooms=rooms)
     if not owners:
         raise ValueError(
             f"its blocks of {sum(sizes) / GIB:.1f} GiB have no room in {count} sections, which have "
@@ -62,6 +66,10 @@ def dealt_to(index: int, module: nn.Module, blocks: Sequence[nn.Module], count: 
 
 def rooms_among(room: int, mesh: Mesh) -> list[int]:
     """Collective, on the CPU: of each section the least room of its ranks, each of which tells of its own."""
+    import torch
+
+    from ...collectives import start_highest
+
     assert mesh.voters is not None, f"the mesh of plan {mesh.plan} is of `mesh_for`"
     told = torch.full((mesh.plan.layers,), -UNBOUNDED)
     told[mesh[Axis.LAYERS].index] = -room
@@ -79,7 +87,13 @@ def size_of(block: nn.Module) -> int:
     return sum(parameter.nbytes for parameter in block.parameters())
 
 
-def deal(times: Sequence[float], count: int, *, sizes: Sequence[int], rooms: Sequence[int] = ()) -> tuple[int, ...]:
+BY_SIZE = Dealing(work=size_of)
+
+
+@functools.lru_cache(maxsize=1024)
+def deal(
+    times: tuple[float, ...], count: int, *, sizes: tuple[int, ...], rooms: tuple[int, ...] = ()
+) -> tuple[int, ...]:
     """Of each block the section that holds it; nothing where there is no room.
 
     Each of `count` sections holds a block at least, and no more than its `rooms` if given. The longest takes as little
@@ -91,9 +105,11 @@ def deal(times: Sequence[float], count: int, *, sizes: Sequence[int], rooms: Seq
         return not rooms or held[end] - held[start] <= rooms[section]
 
     longest = _least(until, count, has_room)[0]
-    return _least(held, count, lambda i, start, end: until[end] - until[start] <= longest and has_room(i, start, end))[
-        1
-    ]
+
+    def may_hold(section: int, start: int, end: int) -> bool:
+        return until[end] - until[start] <= longest and has_room(section, start, end)
+
+    return _least(held, count, may_hold)[1]
 
 
 def _least(

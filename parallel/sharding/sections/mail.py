@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from ...collectives import gather, receive, send
+from ...collectives import gather, let_go, receive, send
 from ...errors import LoomError
 from ...group import Axis
 from ...mesh import Mesh
@@ -73,6 +73,8 @@ class Mail:
             if flat.numel():
                 receive(flat, group=self._ways[first.source, self.group.index], tag=first.tag)
             first.value = first.outline.laid_out(flat)
+            for way in self._ways.values():  # what came may follow from what was sent
+                let_go(way)
         return message.value
 
     def give_up(self, call: int) -> None:

@@ -21,11 +21,12 @@ import contextlib
 import functools
 import weakref
 import zlib
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import BlockMask
 from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -33,6 +34,7 @@ from ...errors import one_line
 from ...group import Axis
 from ...mesh import Mesh
 from ...staging import bytes_of
+from ...streaming.forwards import in_place_of
 from ..fingerprint import Due, check_same
 from .dealing import Dealing, dealt_to
 from .mail import PLAIN, Gave, Mail, Unheard
@@ -41,6 +43,7 @@ from .walks import REMEDY, Done, Key, KnownCall, Quick, Tried, Walk, Wide
 
 # Arguments that say all by their value, or by their format alone.
 BY_VALUE = (*PLAIN, torch.dtype, torch.device)
+READ = (slice, BlockMask)  # what blocks are given beside and never write to
 OPAQUE = f"one section would fill and others miss (such as kept keys); {REMEDY}"
 
 
@@ -61,7 +64,8 @@ class Sections:
         device: torch.device,
         how: Dealing,
     ) -> None:
-        self.group, self.title, self._module, self._session = mesh[Axis.LAYERS], title, module, session
+        self.group, self._around, self._session = mesh[Axis.LAYERS], mesh[Axis.SEQUENCE], session
+        self.title, self._module = title, module
         self.comparing = Due()
         try:
             self.dealt = dealt_to(self.group.index, module, blocks, self.group.size, how)
@@ -90,7 +94,7 @@ class Sections:
             ):
                 self._undo.callback(hook.remove)
         for block, owner in self.dealt.others:
-            self._undo.enter_context(_in_place_of(block, functools.partial(self._meet, owner, block)))
+            self._undo.enter_context(in_place_of(block, functools.partial(self._meet, owner, block)))
             vars(block)["compile"] = lambda *_, **__: None  # nothing of it runs here
             self._undo.callback(vars(block).pop, "compile")
         # Outside of all hooks of the transformer, as torch's own `Module.compile` has itself called: they see the
@@ -110,7 +114,10 @@ class Sections:
     def _before_own(self, block: nn.Module, args: Any, kwargs: Any) -> Any:
         if self._walk is None:
             self._check_outside()
-        return finished((args, kwargs))
+        given = finished((args, kwargs))
+        if foreign := [each for each in pytree.tree_leaves(given) if not isinstance(each, (Tensor, *BY_VALUE, *READ))]:
+            raise ValueError(f"{self.title}: a block is given a {type(foreign[0]).__name__}, which {OPAQUE}")
+        return given
 
     def _check_outside(self) -> None:
         """ValueError on all ranks where a block is called by another model, as a ControlNet does, and some lack it."""
@@ -121,7 +128,7 @@ class Sections:
             )
 
     def _after_own(self, block: nn.Module, args: Any, output: Any) -> None:
-        if self._walk is not None and not self._walk.is_tried:
+        if self._walk is not None:
             self._walk.ran(output)
 
     # ---- calls of the transformer
@@ -136,7 +143,7 @@ class Sections:
         if self.comparing.is_now():
             self._known.clear()
             given = {**{f"argument {i + 1}": each for i, each in enumerate(args)}, **kwargs}
-            check_same(given, self.group, title=self.title, around=self.group)
+            check_same(given, self.group, title=self.title, around=self._around)
             self.comparing.is_done()
         if kept := [name for name, each in kwargs.items() if "cache" in name and each is not None]:
             raise ValueError(f"{self.title}: it is given {kept[0]}, which {OPAQUE}")
@@ -172,7 +179,7 @@ class Sections:
         walk = Tried(self._mail, known, self._pending)
         with contextlib.ExitStack() as stack, contextlib.suppress(Done):
             for block in self.dealt.own:
-                stack.enter_context(_in_place_of(block, functools.partial(self._meet, self.group.index, block)))
+                stack.enter_context(in_place_of(block, functools.partial(self._meet, self.group.index, block)))
             finished(self._run(walk, args, kwargs))
         keys = {(place, leaf) for _, place, leaf in walk.awaited.needs}
         return sorted(key for key in keys if known.owners[key[0]] != self.group.index)
@@ -243,17 +250,3 @@ def _copied(tree: Any) -> Any:
     if type(tree) in (list, tuple):
         return type(tree)(_copied(each) for each in tree)
     return {name: _copied(each) for name, each in tree.items()} if type(tree) is dict else tree
-
-
-@contextlib.contextmanager
-def _in_place_of(block: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
-    """Within it, the block's forward is another."""
-    before = vars(block).get("forward")
-    vars(block)["forward"] = forward
-    try:
-        yield
-    finally:
-        if before is None:
-            del vars(block)["forward"]
-        else:
-            vars(block)["forward"] = before

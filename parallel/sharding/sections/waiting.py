@@ -158,12 +158,14 @@ class Later(Tensor):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
-        # These never reach `__torch_dispatch__`: they go straight to the memory, and a Later has none.
+        # These never reach `__torch_dispatch__`: they go straight to the memory, and a Later has none. A packed weight
+        # has its own way with a function, which it would not be asked for.
         name = getattr(func, "__name__", "")
         if name == "__get__":  # of a property
             name = getattr(getattr(func, "__self__", None), "__name__", "")
-        if name in LOOKS:
+        if name in LOOKS or len(types) > 1:
             args, kwargs = finished((tuple(args), kwargs or {}))
+            return func(*args, **kwargs)
         with torch._C.DisableTorchFunctionSubclass():
             return func(*args, **(kwargs or {}))
 

@@ -112,7 +112,7 @@ class Walk:
         return self.waiting(self.enter(owner))
 
     def ran(self, output: Any) -> None:
-        raise NotImplementedError
+        """What an own block gave goes to others; nothing where it is only tried."""
 
     def enter(self, owner: int) -> int:
         """The place of the block that is met now."""
@@ -132,7 +132,8 @@ class Walk:
         return pytree.tree_unflatten(found, spec)
 
     def make(self, outline: Outline, key: Key) -> Callable[[], Tensor]:
-        raise NotImplementedError
+        """What brings a value; where it is only tried none is asked for."""
+        return outline.zeros
 
     def end(self) -> None:
         """After an own block."""
@@ -174,9 +175,6 @@ class Tried(Walk):
             finished(given)
             self.end()
         return self.waiting(place)
-
-    def make(self, outline: Outline, key: Key) -> Callable[[], Tensor]:
-        return outline.zeros  # it is never asked
 
 
 class Quick(Walk):

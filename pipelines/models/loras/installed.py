@@ -58,11 +58,7 @@ MADE_FOR: Mapping[str, Families] = {
     "ltx2": ("ltx_2",),
     "ltxv": ("ltx",),
     "minimaxh3": ("minimax_h3",),
-    "stablediffusion": (),
-    "sdxl": (),
-    "sd15": (),
-    "sdv1": (),
-    "sdv2": (),
+    **dict.fromkeys(("stablediffusion", "sdxl", "sd15", "sdv1", "sdv2"), ()),
 }
 # Parts of tensors' names by which other projects' LoRAs are told, where the metadata says nothing.
 NAMED_LIKE: Mapping[str, tuple[str, Families]] = {

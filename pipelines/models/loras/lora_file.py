@@ -37,13 +37,8 @@ INITIAL = ("gaussian",)  # `init_lora_weights` by name: its weights are then ove
 # Settings whose texts peft runs as regular expressions, which can take for ever; `rank_pattern` is also made of the
 # names of tensors.
 PATTERNS = (
-    "target_modules",
-    "target_parameters",
-    "exclude_modules",
-    "modules_to_save",
-    "layers_pattern",
-    "rank_pattern",
-    "alpha_pattern",
+    *("target_modules", "target_parameters", "exclude_modules", "modules_to_save"),
+    *("layers_pattern", "rank_pattern", "alpha_pattern"),
 )
 LAYER = re.compile(r"\^?[\w.-]+\$?")  # a name as a pattern: nothing in it repeats
 

@@ -65,14 +65,7 @@ class ReferenceProcessor(StandIn):
         return self.old(attn, hidden_states, **given)
 
     def _keep(
-        self,
-        attn: Any,
-        hidden_states: Tensor,
-        rope: Rope | None,
-        num_tokens: int,
-        kv_cache: Any,
-        *,
-        is_joined: bool,
+        self, attn: Any, hidden_states: Tensor, rope: Rope | None, num_tokens: int, kv_cache: Any, *, is_joined: bool
     ) -> None:
         """Collective. The keys and values are computed a second time, for the inner processor does not show them."""
         num_words = self.session.layout(("text",)).num_held(self.session.rank)

@@ -68,7 +68,7 @@ def _with_own_weights(model: nn.Module, subject: Subject) -> nn.Module:
 def _copies(resting: Resting) -> None:
     """All blocks that a step brings, one after the other, with nothing computed."""
     streamed: Any = resting._streamed
-    for turn, index in enumerate(streamed._before):
+    for turn, index in enumerate(streamed._next):
         slot = turn % len(streamed._slots)
         streamed._mover.bring(slot, streamed._layouts[index])
         streamed._mover.wait(slot)

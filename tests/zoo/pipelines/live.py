@@ -1,5 +1,5 @@
 """Which pipelines the installed diffusers has today for the transformers that the project splits."""
 
-from latentloom.pipelines.signatures.survey import live_pipelines, transformers_of
+from bench.pipeline_signatures import live_pipelines, transformers_of
 
 __all__ = ["live_pipelines", "transformers_of"]

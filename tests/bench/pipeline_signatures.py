@@ -1,6 +1,6 @@
 """The table of pipelines' signatures, made of the installed diffusers.
 
-Run `python -m latentloom.pipelines.signatures.survey` after a change of its version.
+    python tests/bench/pipeline_signatures.py     # after a change of its version
 
 A parameter becomes a kind by its name and annotation. What steers the call itself (callbacks, the form of the output)
 and tensors that the pipeline makes when they are not given (embeddings, latents) are no sockets.
@@ -16,11 +16,13 @@ import types
 import typing
 import warnings
 from collections import Counter
+from pathlib import Path
 from typing import Any, Literal
 
-from ..split_plans import SPLIT_PLANS
-from .table import MAIN as KEYS
-from .table import (
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import support.checkout  # noqa: F401 (makes the checkout importable)
+from latentloom.pipelines.signatures.table import MAIN as KEYS
+from latentloom.pipelines.signatures.table import (
     PLACES,
     REVIEWED,
     TABLE,
@@ -35,7 +37,8 @@ from .table import (
     reviewed,
     specs_of,
 )
-from .table import parts_of as needed_parts
+from latentloom.pipelines.signatures.table import parts_of as needed_parts
+from latentloom.pipelines.split_plans import SPLIT_PLANS
 
 # `generator` and `seed` are what our own socket `seed` gives, and a sound has its rate. An IP adapter's picture wants
 # the adapter, which nothing loads. `prompt_enhancement_kwargs`

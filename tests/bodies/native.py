@@ -1,0 +1,235 @@
+"""Stand-ins for ComfyUI's own classes by the rules that they follow, and what ranks do with them by their plans.
+
+Blocks have the arguments that a plan names, and are told where rows are by plain numbers: references at time zero as
+slices, which are counted from the text at hand; a modulation for each frame, spread over the tokens at hand; residuals
+of a ControlNet for the first tokens of the picture.
+"""
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+from unittest.mock import patch
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bodies.foreign import HEADS, WIDTH, Rows, by_rows
+from bodies.meshes import by_plan
+from bodies.rank import bits
+from latentloom.nodes.hosts.native import checked
+from latentloom.nodes.hosts.native.plans import FLUX, HUNYUAN_VIDEO, JOINT, WAN
+from latentloom.parallel.mesh import Mesh, mesh_for
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.sharding.shard import shard
+from latentloom.parallel.sharding.split_plan import Along, Spans, SplitPlan
+from latentloom.pipelines.selfcheck.first_use import VARIABLE, NotTheSame
+from support.told import Told
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.kv = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 2 * WIDTH)
+
+    def forward(self, x: Tensor, pe: Tensor | None = None, context: Tensor | None = None) -> Tensor:
+        q, k, v = (
+            each.unflatten(2, (HEADS, -1)).transpose(1, 2)
+            for each in (self.q(x), *self.kv(x if context is None else context).chunk(2, 2))
+        )
+        if pe is not None:
+            q, k = q * pe, k * pe
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+
+
+class Double(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attn = Attention()
+
+    def forward(self, img: Tensor, txt: Tensor, vec: Tensor, pe: Tensor, modulation_dims_img: Rows = None) -> Any:
+        out = self.attn(torch.cat([txt, by_rows(img, vec, modulation_dims_img)], 1), pe)
+        return img + out[:, txt.shape[1] :], txt + out[:, : txt.shape[1]]
+
+
+class Single(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attn = Attention()
+
+    def forward(self, x: Tensor, vec: Tensor, pe: Tensor, modulation_dims: Rows = None) -> Tensor:
+        return x + self.attn(by_rows(x, vec, modulation_dims), pe)
+
+
+class Last(nn.Module):
+    def forward(self, x: Tensor, vec: Tensor, modulation_dims: Rows = None) -> Tensor:
+        return by_rows(x, vec, modulation_dims)
+
+
+def table(length: int) -> Tensor:
+    return torch.cos(torch.arange(length)[:, None] * torch.arange(1, 1 + WIDTH // HEADS))[None, None]
+
+
+class LikeFlux(nn.Module):
+    """Text first; of a picture and its references B C H W each 2 x 2 values are a token."""
+
+    patch = 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.vec = nn.Parameter(torch.randn(2, WIDTH))
+        self.double_blocks = nn.ModuleList(Double() for _ in range(3))
+        self.single_blocks = nn.ModuleList(Single() for _ in range(3))
+        self.final_layer = Last()
+
+    def forward(
+        self, x: Tensor, context: Tensor, ref_latents: Any = None, control: Any = None, ref_latent: Any = None
+    ) -> Tensor:
+        pictures = [F.unfold(each, 2, stride=2).transpose(1, 2) for each in (x, *(ref_latents or ()))]
+        img, txt, first = torch.cat(pictures, 1), context.clone(), pictures[0].shape[1]
+        rows: Rows = [(0, first, 0), (first, img.shape[1], 1)] if ref_latents else None
+        pe = table(txt.shape[1] + img.shape[1])
+        for number, block in enumerate(self.double_blocks):
+            img, txt = block(img, txt, self.vec, pe, modulation_dims_img=rows)
+            if control is not None and number < len(control["input"]):
+                add = control["input"][number]
+                img[:, : add.shape[1]] += add
+        count = txt.shape[1]
+        joint = torch.cat([txt, img], 1)
+        shifted = rows and [(a and a + count, b + count, which) for a, b, which in rows]
+        for block in self.single_blocks:
+            joint = block(joint, self.vec, pe, modulation_dims=shifted)
+        return self.final_layer(joint[:, count:], self.vec, modulation_dims=rows)[:, :first]
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.self_attn, self.cross_attn = Attention(), Attention()
+
+    def forward(self, x: Tensor, e: Tensor, freqs: Tensor, context: Tensor) -> Tensor:
+        x = x + self.self_attn(x * spread(e[:, :, 0], x), freqs.movedim(1, 2))
+        return x + self.cross_attn(x, context=context) * spread(e[:, :, 1], x)
+
+
+class Head(nn.Module):
+    def forward(self, x: Tensor, e: Tensor) -> Tensor:
+        return x * spread(e, x)
+
+
+def spread(e: Tensor, x: Tensor) -> Tensor:
+    """A row for each frame to as many tokens as a frame of these has."""
+    return e if e.shape[1] == 1 else e.repeat_interleave(-(-x.shape[1] // e.shape[1]), 1)[:, : x.shape[1]]
+
+
+class LikeWan(nn.Module):
+    """Of latents B C T H W each value of a frame is a token; times are one, or one for each frame."""
+
+    patch_size = (1, 1, 1)
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(4)
+        self.times = nn.Linear(1, 3 * WIDTH)
+        self.blocks, self.head = nn.ModuleList(Block() for _ in range(3)), Head()
+
+    def forward(self, x: Tensor, timestep: Tensor, context: Tensor) -> Tensor:
+        e = self.times(timestep.view(len(timestep), -1, 1)).unflatten(2, (3, WIDTH))
+        out = x.flatten(2).transpose(1, 2)
+        freqs = table(out.shape[1]).movedim(2, 1)
+        for block in self.blocks:
+            out = block(out, e=e[:, :, :2], freqs=freqs, context=context)
+        return self.head(out, e[:, :, 2])
+
+
+def cases() -> dict[str, tuple[nn.Module, SplitPlan, dict[str, Any]]]:
+    torch.manual_seed(5)
+    channels = WIDTH // 4
+    picture = {"x": torch.randn(1, channels, 22, 26), "context": torch.randn(1, 9, WIDTH)}
+    references = {"ref_latents": [torch.randn(1, channels, 10, 14), torch.randn(1, channels, 12, 12)]}
+    control = {"control": {"input": [torch.randn(1, 143, WIDTH)], "output": []}}
+    video = {"x": torch.randn(1, WIDTH, 3, 7, 9), "context": torch.randn(1, 9, WIDTH)}
+    times = {"timestep": torch.tensor([[0.0, 0.7, 0.7]])}
+    behind = {**FLUX.inputs, "single_blocks.*": {**FLUX.inputs["single_blocks.*"], "modulation_dims": Spans(JOINT)}}
+    uncut = {path: {name: each for name, each in specs.items() if name != "e"} for path, specs in WAN.inputs.items()}
+    turned = {"pe": Along(2, JOINT[::-1])}
+    blocks = {path: {**FLUX.inputs[path], **turned} for path in ("double_blocks.*", "single_blocks.*")}
+    swapped = dataclasses.replace(FLUX, order=JOINT[::-1], inputs={**FLUX.inputs, **blocks})
+    return {
+        "picture": (LikeFlux(), FLUX, picture),
+        "references": (LikeFlux(), FLUX, picture | references),
+        "control": (LikeFlux(), FLUX, picture | references | control),
+        "one time": (LikeWan(), WAN, video | {"timestep": torch.tensor([0.7])}),
+        "times of frames": (LikeWan(), WAN, video | times),
+        "wrong: rows not behind the text": (
+            LikeFlux(),
+            dataclasses.replace(FLUX, inputs=behind),
+            picture | references,
+        ),
+        "wrong: times of frames not cut": (LikeWan(), dataclasses.replace(WAN, inputs=uncut), video | times),
+        "wrong: streams in another order": (LikeFlux(), swapped, picture),
+    }
+
+
+@by_plan
+def answers(rank: int, mesh: Mesh) -> dict[str, tuple[float, Any]]:
+    """Collective: of each right case how far the model by its plan is from the model whole, and its bits."""
+    found = {}
+    with torch.no_grad():
+        for name, (model, split, given) in cases().items():
+            if not name.startswith("wrong"):
+                whole = model(**given)
+                handle = shard(model, split, mesh)
+                out = model(**given)
+                handle.remove()
+                assert torch.equal(model(**given), whole)
+                found[name] = float((out - whole).abs().max() / whole.abs().max()), bits([out])
+    return found
+
+
+@by_plan
+def with_a_reference_latent(rank: int, mesh: Mesh) -> str:
+    """What is said of an input that HunyuanVideo's plan refuses."""
+    model, _, given = cases()["picture"]
+    handle = shard(model, HUNYUAN_VIDEO, mesh)
+    try:
+        with torch.no_grad():
+            model(**given, ref_latent=given["x"])
+    except ValueError as error:
+        return str(error)
+    finally:
+        handle.remove()
+    return "nothing was raised"
+
+
+def first_uses(rank: int, plan: str, asked: list[tuple[str, Mapping[str, Any]]]) -> list[tuple[str, list[str], bool]]:
+    """Collective: what is said of cases, one after the other, what is told meanwhile, and whether it was refused. What
+    a case is given beside its own changes the call; one without a name is the next process."""
+    found = []
+    mesh, known = mesh_for(ParallelPlan.parse(plan)), cases()
+    with tempfile.TemporaryDirectory() as home, patch.dict(os.environ, {"XDG_CACHE_HOME": home, VARIABLE: "1"}):
+        for name, more in asked:
+            if not name:
+                checked._known.clear()
+                continue
+            model, split, given = known[name]
+            handle = shard(model, split, mesh) if not name.startswith("wrong") else None  # as a rank is asked
+            before, progress = {key: each.clone() for key, each in model.state_dict().items()}, Told()
+            try:
+                said, is_refused = (
+                    checked.check_first_use(
+                        *(model, {**given, **more}), split=split, mesh=mesh, device="cpu", progress=progress
+                    ),
+                    False,
+                )
+            except NotTheSame as error:
+                said, is_refused = str(error), True
+            assert all(torch.equal(each, before[key]) for key, each in model.state_dict().items())
+            if handle is not None:
+                handle.remove()
+            found.append((said, progress.phases, is_refused))
+        checked._known.clear()
+    return found
