@@ -220,7 +220,7 @@ class ComponentStore(Shelf):
             num_bytes = expected_bytes(files, model, weights=mesh.plan.num_shares if mesh else 1)
             pins = True
             if must_rest:
-                pins = self._make_host_room(num_bytes, keep)
+                pins = self._make_host_room(num_bytes, use.contents(files.name), keep)
                 num_bytes = 0  # as many of its blocks come as others leave room for
             self._make_room(place, num_bytes, keep, use.working_bytes if place == model.device else 0)
             entry = self._entries[key] = self._new_entry(use, files, place, readers, pins=pins)

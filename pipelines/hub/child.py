@@ -13,6 +13,7 @@ from typing import Any
 
 from ...parallel.machine.talking import Talking
 from ...parallel.wording import worded
+from ..models.outlines import outline_of
 from ..values import from_plain, to_plain
 from .look import HubModel, NotFetched
 
@@ -59,6 +60,11 @@ def looked_at(model_id: str, revision: str, *, timeout_s: float = LOOK_S) -> Hub
         order = {"what": "look", "id": model_id, "revision": revision, "folder": folder}
         with contextlib.closing(HubProcess(order)) as process:
             return from_plain(HubModel, next(process.events(silent_s=timeout_s))["model"])
+
+
+def outline_anywhere(model_id: str, revision: str) -> Path:
+    """The outline of a model that the table knows, else of one on the hub. Raises `NotFetched`."""
+    return outline_of(model_id, revision) or outline_online(model_id, revision)
 
 
 @functools.cache
