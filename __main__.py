@@ -280,9 +280,9 @@ def plan_command(arguments: argparse.Namespace) -> int:
     asked = {name: getattr(arguments, name) for name in ("guidance", "num_runs", "dtype", "quantization", "engine")}
     asked |= {"settings": arguments.set, "allowed": _allowed(arguments)}
     if arguments.online:
-        from .pipelines.hub.child import outline_online
+        from .pipelines.hub.child import outline_anywhere
 
-        asked["outlines"] = outline_online
+        asked["outlines"] = outline_anywhere
     found = plans_of(arguments.what, machine, written=written, **asked)
     plain = [{"node": node, **to_plain(answer)} for node, answer in found]
     is_found = all(answer.chosen for _, answer in found)

@@ -19,6 +19,7 @@ PIECE_BYTES = 16 << 20  # of each of two buffers by which tensors leave an accel
 # Of each of two buffers by which tensors get there: all that the host's memory holds of weights on their way.
 UPLOAD_BYTES = 32 << 20
 LARGE_BYTES = 16 << 20  # what has more lies on a disk where it can: a long video is as large as a model
+MOST_PARTS = 4096  # frames of a video; of more, smaller ones a copy costs less
 Mark = Callable[[], Callable[[], None]]  # gives what waits for the copies asked for so far
 
 logger = logging.getLogger("latentloom")
@@ -56,8 +57,9 @@ def in_host_memory(tensor: Tensor) -> Iterator[memoryview]:
     """The bytes of a tensor's elements in their order, in pieces; each is good until the next one is asked for."""
     import torch
 
-    if tensor.device.type != "cuda" and tensor.nbytes > LARGE_BYTES and not tensor.is_contiguous():
-        for part in tensor:  # of which some are as they lie: a whole copy would be as large
+    is_large = tensor.device.type != "cuda" and tensor.nbytes > LARGE_BYTES and not tensor.is_contiguous()
+    if is_large and len(tensor) <= MOST_PARTS:  # of which some are as they lie: a whole copy would be as large
+        for part in tensor:
             yield from in_host_memory(part)
         return
     flat = bytes_of(tensor)

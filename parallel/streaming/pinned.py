@@ -16,6 +16,7 @@ import os
 import shutil
 import time
 import weakref
+import zlib
 from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
@@ -33,13 +34,13 @@ FULL = b"latentloom blocks"  # behind the last block, once all are there
 FILL_S = 900.0  # for another process to read and fill what is as large as a host's memory
 
 
-def shared_room() -> int:
-    """Bytes that processes can share, what they share now among them; containers have 64 MB where nobody asked for
-    more."""
+def shared_room(key: str) -> int:
+    """Bytes that processes can share of these contents, what they share now among them; containers have 64 MB where
+    nobody asked for more."""
     if not FOLDER.is_dir():
         return 0
     room = shutil.disk_usage(FOLDER).free
-    for file in FOLDER.glob(f"{PREFIX}*"):
+    for file in FOLDER.glob(f"{_name_of(key)}*"):
         with contextlib.suppress(OSError):  # it was removed meanwhile
             room += file.stat().st_size
     return room
@@ -64,7 +65,7 @@ class Pinned:
                 places += [(leaf, end) for leaf in held]
                 end += size + -size % GPU_ALIGN
         self.num_bytes = end
-        self._memory = _Memory(end, f"{key} {[begin for _, begin in places]}" if key else "")
+        self._memory = _Memory(end, key, f"{[begin for _, begin in places]}")
         try:
             whole = torch.frombuffer(self._memory.map, dtype=torch.uint8)
             for leaf, begin in places:  # what held one before is given back before the next is filled
@@ -110,9 +111,9 @@ def _by_address(block: nn.Module, without: Set[int]) -> dict[int, list[Leaf]]:
 class _Memory:
     """Pages of this process, or of all that name the same; `is_mine` where this one is to fill them."""
 
-    def __init__(self, num_bytes: int, key: str) -> None:
+    def __init__(self, num_bytes: int, key: str, lies: str = "") -> None:
         self._size, self._file, self.is_mine = num_bytes, -1, True
-        self._path = FOLDER / f"{PREFIX}{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+        self._path = FOLDER / f"{_name_of(key)}-{zlib.crc32(lies.encode()):08x}"
         if key and FOLDER.is_dir():
             sweep_shared(FOLDER)
             try:
@@ -164,6 +165,11 @@ class _Memory:
         if self._file >= 0:
             self._leave()
             self._file = -1
+
+
+def _name_of(key: str) -> str:
+    """How the names of files begin that hold blocks of these contents, however they lie."""
+    return f"{PREFIX}{hashlib.sha256(key.encode()).hexdigest()[:32]}"
 
 
 def _leave(path: Path, file: int) -> None:

@@ -290,9 +290,8 @@ def load_share(
         if plan.layers > 1 and place.type == "cuda" and mesh.voters is not None:
             room = default_budget(device) + spare_bytes(device) - working_bytes
             rooms = rooms_among(int(room) // num_alike, mesh)
-        how = replace(
-            BY_TIME, rooms=rooms, shrinks=QUANTIZED_BITS.get(quantization, whole := DTYPE_BITS[dtype]) / whole
-        )
+        shrinks = QUANTIZED_BITS.get(quantization, DTYPE_BITS[dtype]) / DTYPE_BITS[dtype]
+        how = replace(BY_TIME, rooms=rooms, shrinks=shrinks)
         handles.append(handle := shard(transformer, split, mesh, handle=Handle, device=place, how=how))
         attend_to(transformer, handle)
         return handle.sections.dealt.elsewhere if handle.sections is not None else ()

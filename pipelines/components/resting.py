@@ -52,7 +52,7 @@ class Resting:
         self.resident: tuple[int, ...] = ()  # the blocks that stay, or stayed when it was streamed last
         self._mesh: Mesh | None = None  # whose ranks gather what they bring, if they do
         self._judged: Mesh | None = None  # whose ranks have tried whether that is sooner
-        self._is_sooner = False
+        self._is_sooner = self._keeps = False
         self._most = len(self.blocks)  # so many may stay
         try:
             self._settle()
@@ -78,6 +78,11 @@ class Resting:
     @property
     def num_resident(self) -> int:
         return len(self.resident) if self._streamed else 0
+
+    @property
+    def num_there(self) -> int:
+        """Of how many blocks something stays on the device: of all where ranks hold them between them."""
+        return len(self.blocks) if self._keeps else len(self.resident)
 
     def shared_bytes(self, group: Group) -> int:
         """What it takes of the device where ranks hold its blocks between them."""
@@ -111,13 +116,14 @@ class Resting:
                 "that much, or use quantization or a smaller picture"
             )
         self.resident, self._mesh = spread(len(self.blocks), stay), mesh
+        self._keeps = keeps and mesh is not None
         self._streamed = Streamed(
             self.blocks,
             device=self.device,
             resident=self.resident,
             without=frozenset(self._without),
             group=gatherers(mesh) if mesh is not None else None,
-            mover=functools.partial(mover_for, keeps=keeps and mesh is not None),
+            mover=functools.partial(mover_for, keeps=self._keeps),
         )
         if stay < len(self.blocks):
             told = "%s: %d of %d blocks stay on %s, the others come from the host's memory%s"
@@ -177,7 +183,8 @@ class Resting:
         # One that begins anew alone would ask for other blocks than the others, and so all do.
         goes_on = self._streamed is not None and self._mesh is mesh
         group = mesh[Axis.SEQUENCE]
-        most = (self.shared_bytes(group) <= room) - 1 if keeps else self._most_gathering(room, group)
+        has_room = self.shared_bytes(group) <= room and self._most == len(self.blocks)
+        most = has_room - 1 if keeps else self._most_gathering(room, group)
         wish: Wish = goes_on, most, keeps or self._judged is mesh
         alike = start_agreeing(wish, (self.name, self.key, self._lies), mesh)()
         if alike is None or alike[1] < 0:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...parallel.machine.now import host_bytes
 from ...parallel.mesh import Mesh
 from ...parallel.ranks.heap import give_back_rest
 from ..models.component_files import ComponentFiles, ModelFiles, inspect_model
@@ -18,7 +19,7 @@ from ..models.describe import fingerprint_of
 from ..models.source import single_files
 from ..values import Lora, Model
 from .loans import ONE_RANK, Key, Loans, Use, condition_of, is_transformer, may_rest
-from .memory import Held, default_budget, expected_bytes, memory_limit, spare_bytes
+from .memory import HOST_SHARE, Held, default_budget, expected_bytes, memory_limit, spare_bytes
 
 if TYPE_CHECKING:
     from ..spreading.transformer import Handle
@@ -112,7 +113,7 @@ class Shelf:
                 if model.graphs == "on" and is_transformer(asked[key].name):  # which what rests has none of
                     continue
                 if entry.resting is not None:
-                    stayed = min(len(entry.resting.resident), before)
+                    stayed = min(entry.resting.num_there, before)
                     most = stayed // 2 if before == math.inf else 0
                     found |= most < stayed
                 elif not self._loans.is_lent(key):
@@ -155,14 +156,14 @@ class Shelf:
                 "components need %.1f GiB on %s, more than its budget of %.1f", needed, place, budget / 2**30
             )
 
-    def _make_host_room(self, num_bytes: int, keep: set[Key]) -> bool:
+    def _make_host_room(self, num_bytes: int, contents: str, keep: set[Key]) -> bool:
         """For what is to be pinned, once for all ranks where they can share it: others that nobody uses now are no
         longer. Whether there is room now."""
         from ...parallel.streaming.pinned import shared_room
 
-        num_bytes *= 1 if num_bytes <= shared_room() else self._num_ranks_here
+        num_bytes *= 1 if num_bytes <= shared_room(contents) else self._num_ranks_here
         pinned = {key: entry.host_bytes for key, entry in self._entries.items()}
-        room = default_budget("cpu") - num_bytes - sum(pinned.values())
+        room = HOST_SHARE * host_bytes() - num_bytes - sum(pinned.values())
         for key in sorted(pinned.keys() - keep, key=lambda key: self._entries[key].last_use):
             if room < 0 < pinned[key] and not self._loans.is_lent(key):
                 room += pinned[key]

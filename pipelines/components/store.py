@@ -164,16 +164,12 @@ class ComponentStore(Shelf):
                 entry, denoises = self._get(use, each, progress, kept, readers), is_transformer(each.name)
                 mesh = gathers if denoises or entry.resting is not None else None
                 if entry.resting is not None:
-                    key, room, needed = (
-                        use.key(each.name),
-                        rooms[each.name],
-                        entry.num_bytes + entry.resting.least_bytes,
-                    )
-                    if mesh is not None and not denoises:  # ranks hold a text encoder between them
+                    room, needed = rooms[each.name], entry.num_bytes + entry.resting.least_bytes
+                    if keeps := mesh is not None and not denoises:  # ranks hold a text encoder between them
                         needed = entry.resting.shared_bytes(mesh[Axis.SEQUENCE])
                     self._evict(entry.place, int(min(room, needed)) - entry.device_bytes, kept, use.working_bytes)
-                    most = self._eased_to(key, use.working_bytes)
-                    entry.resting.begin(room, mesh, most=most, keeps=mesh is not None and not denoises)
+                    most = self._eased_to(use.key(each.name), use.working_bytes)
+                    entry.resting.begin(room, mesh, most=most, keeps=keeps)
                 elif mesh is not None:  # which the others wait to hear
                     start_agreeing(NO_WISH, None, mesh)
                 parts[each.name] = copy.copy(entry.component) if each.name == "vae" else entry.component
@@ -220,7 +216,7 @@ class ComponentStore(Shelf):
             num_bytes = expected_bytes(files, model, weights=mesh.plan.num_shares if mesh else 1)
             pins = True
             if must_rest:
-                pins = self._make_host_room(num_bytes, keep)
+                pins = self._make_host_room(num_bytes, use.contents(files.name), keep)
                 num_bytes = 0  # as many of its blocks come as others leave room for
             self._make_room(place, num_bytes, keep, use.working_bytes if place == model.device else 0)
             entry = self._entries[key] = self._new_entry(use, files, place, readers, pins=pins)
@@ -290,8 +286,10 @@ class ComponentStore(Shelf):
         from . import lora
 
         model = use.model
-        if files.name in use.rests if entry.resting is None else not may_rest(files, use):
-            return False  # it has no room whole any more, or is wanted for an engine, which takes no blocks that rest
+        if entry.resting is None and files.name in use.rests:
+            return False  # it has no room whole any more
+        if entry.resting is not None and not may_rest(files, use):
+            return False  # it is wanted for an engine that takes no blocks that rest
         if files.kind != "model" or entry.loras == model.loras or files.name not in lora.TAKERS:
             return True
         if entry.resting is not None and entry.resting.host_bytes and entry.resting.key != use.contents(files.name):

@@ -120,8 +120,10 @@ def predict(
     text_s = _encoding(demand, encoder or alone)
     if streamed_text_bytes:
         rest_bytes = demand.load_bytes - demand.transformer_bytes
-        rate = machine.streaming(replicas, num_bytes=rest_bytes)
-        rate = machine.gathering(busy, sharing=encoders) if encoders > 1 else rate
+        if encoders > 1:
+            rate = machine.gathering(busy, sharing=encoders)
+        else:
+            rate = machine.streaming(replicas, num_bytes=rest_bytes)
         text_s = max(text_s, demand.num_texts * streamed_text_bytes / rate)
     # Files are read once, into memory that all ranks map; each rank's share goes up to its device meanwhile.
     load_s = demand.load_bytes / machine.disk_bytes_per_s

@@ -156,17 +156,16 @@ def decoders_for(model: Model, wanted: Wanted, plan: ParallelPlan, *, now: Seque
 
 def encoders_for(model: Model, wanted: Wanted, plan: ParallelPlan) -> int:
     """How many of the plan's ranks hold text encoders between them: all where that is sooner than what else there is
-    room for, else one. Machines of a cluster are not known.
+    room for, else one; on unlike devices, too. Machines of a cluster are not known.
     """
     place = model.place
     if plan.num_ranks == 1 or not model.device.startswith("cuda") or place.cluster:
         return 1
     try:
-        return (
-            forecast_at(model, wanted, spot_of(place.devices), place.replicas)
-            .by(plan, replicas=place.replicas)
-            .encoders
-        )
+        spot = spot_of(place.devices)
+        if len({each.title for each in spot.shown if each.name in place.devices}) > 1:  # which may round differently
+            return 1
+        return forecast_at(model, wanted, spot, place.replicas).by(plan, replicas=place.replicas).encoders
     except ValueError:
         return 1
 

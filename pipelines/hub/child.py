@@ -13,6 +13,7 @@ from typing import Any
 
 from ...parallel.machine.talking import Talking
 from ...parallel.wording import worded
+from ..models.outlines import home, outline_of
 from ..values import from_plain, to_plain
 from .look import HubModel, NotFetched
 
@@ -61,20 +62,20 @@ def looked_at(model_id: str, revision: str, *, timeout_s: float = LOOK_S) -> Hub
             return from_plain(HubModel, next(process.events(silent_s=timeout_s))["model"])
 
 
+def outline_anywhere(model_id: str, revision: str) -> Path:
+    """The outline of a model that the table knows, else of one on the hub. Raises `NotFetched`."""
+    return outline_of(model_id, revision) or outline_online(model_id, revision)
+
+
 @functools.cache
 def outline_online(model_id: str, revision: str) -> Path:
     """A folder with the sizes of a model's weights, as the hub has them, and no weights; removed at this process's end.
     Raises `NotFetched`."""
-    folder = tempfile.mkdtemp(dir=_home().name)
+    folder = tempfile.mkdtemp(dir=home().name)
     order = {"what": "outline", "id": model_id, "revision": revision, "folder": folder}
     with contextlib.closing(HubProcess(order)) as process:
         next(process.events(silent_s=SILENT_S))
     return Path(folder)
-
-
-@functools.cache
-def _home() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="latentloom-outlines-")
 
 
 def fetching(model: HubModel, cache: Path) -> HubProcess:

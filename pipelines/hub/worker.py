@@ -94,21 +94,23 @@ def _outline(model_id: str, revision: str, folder: Path) -> None:
 
 
 def _outline_file(model: HubModel, file: HubFile, folder: Path) -> None:
-    from .look import MOST_INDEX_BYTES, keep_small, open_hub
+    from ..models.tensor_file import MAX_HEADER_BYTES
+    from .look import NotFetched, keep_small, open_hub
 
     target = folder / file.name
     target.parent.mkdir(exist_ok=True)
     if target.suffix == ".safetensors":
-        tensors = open_hub().parse_safetensors_file_metadata(model.id, file.name, revision=model.commit).tensors
+        found = open_hub().parse_safetensors_file_metadata(model.id, file.name, revision=model.commit)
         said = ("dtype", "shape", "data_offsets")
-        header = json.dumps(
-            {name: {key: getattr(each, key) for key in said} for name, each in tensors.items()}
-        ).encode()
+        told = {name: {key: getattr(each, key) for key in said} for name, each in found.tensors.items()}
+        header = json.dumps({"__metadata__": found.metadata, **told}).encode()
         with target.open("xb") as opened:
             opened.write(len(header).to_bytes(8, "little") + header)
-            # the weights are a hole, which takes no room
-            opened.truncate(opened.tell() + max((each.data_offsets[1] for each in tensors.values()), default=0))
-    elif target.suffix == ".json" and file.num_bytes <= MOST_INDEX_BYTES:
+            # the weights are a hole, which takes no room on most disks
+            opened.truncate(opened.tell() + max((each.data_offsets[1] for each in found.tensors.values()), default=0))
+    elif target.name.endswith(("config.json", "index.json")) or (target.suffix == ".json" and "/" not in file.name):
+        if file.num_bytes > MAX_HEADER_BYTES:
+            raise NotFetched(worded("{} of {} has {} bytes, which is too large", file.name, model.id, file.num_bytes))
         keep_small(model, file, folder)
     else:  # words of tokenizers, of which only is asked whether they are there
         target.write_text("{}")

@@ -39,7 +39,7 @@ def outline_of(model_id: str, revision: str = "") -> Path | None:
 def _made(model_id: str) -> Path:
     table = _table()
     found = table["models"][model_id]
-    folder = Path(_home().name) / model_id.replace("/", "--")
+    folder = Path(home().name) / model_id.replace("/", "--")
     parts = {name: table["parts"][part] for name, part in found["parts"].items()}
     for name, part in parts.items():
         (folder / name).mkdir(parents=True)
@@ -77,7 +77,8 @@ def _table() -> Mapping[str, Any]:
 
 
 @functools.cache
-def _home() -> TemporaryDirectory[str]:
+def home() -> TemporaryDirectory[str]:
+    """Where the outlines of this process lie, gone with it."""
     return TemporaryDirectory(prefix="latentloom-outlines-")
 
 

@@ -17,12 +17,13 @@ bits are those of one decode, and the device holds the pixels of one call. Any o
 from __future__ import annotations
 
 import contextlib
+import io
 import mmap
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ...parallel.staging import in_host_memory, unnamed_file
+from ...parallel import staging
 from ..failures import check_finite
 from ..families import FAMILIES, family_module
 from ..values import as_bytes
@@ -42,7 +43,8 @@ FRAME_BY_FRAME = ("AutoencoderKLQwenImage", "AutoencoderKLWan")
 
 def decoded(parts: Parts, request: Decode, *, tensor: Tensor, progress: Progress) -> Tensor:
     """Pixels of latents, as bytes or floats: B H W C of pictures, where they were made; B F H W C of videos, on the
-    host, in a file that is in no folder. A cancel is heard before each call of the decoder."""
+    host, in a file that is in no folder if they are large. A cancel is heard before each call of the decoder, but where
+    ranks decode together."""
     import torch
 
     model, latents = request.model, request.latents
@@ -50,7 +52,8 @@ def decoded(parts: Parts, request: Decode, *, tensor: Tensor, progress: Progress
     as_asked = as_bytes if request.depth == "bytes" else torch.Tensor.float
 
     def pixels() -> Tensor:
-        progress.check()
+        if request.split <= 1:  # ranks that decode together end together
+            progress.check()
         found = family_module(model.family).decode(parts, request, tensor=tensor).detach()
         check_finite({"pixels": found}, parts, model, what="the decoded picture")
         return found
@@ -58,15 +61,22 @@ def decoded(parts: Parts, request: Decode, *, tensor: Tensor, progress: Progress
     if FAMILIES[model.family].output == "image":
         return as_asked(pixels())
     num_bytes, shape = latents.batch * latents.frames * latents.height * latents.width * 3 * dtype.itemsize, ()
-    with os.fdopen(unnamed_file(num_bytes), "r+b") as file, by_calls(parts["vae"]) as calls:
+    small = num_bytes <= staging.LARGE_BYTES  # a file that is mapped keeps a descriptor, of which a process has few
+    with (
+        io.BytesIO() if small else os.fdopen(staging.unnamed_file(num_bytes), "r+b") as file,
+        by_calls(parts["vae"]) as calls,
+    ):
         while calls.has_more():
             # Frame after frame, each of all videos: how many there will be is not known yet.
             for frame in map(as_asked, pixels().unbind(1)):  # B H W C
                 shape = frame.shape
-                file.writelines(in_host_memory(frame))
+                file.writelines(staging.in_host_memory(frame))
             del frame  # which may hold what the call made
-        file.flush()
-        mapped = mmap.mmap(file.fileno(), file.tell())  # which keeps the file
+        if isinstance(file, io.BytesIO):
+            mapped: Any = bytearray(file.getvalue())
+        else:
+            file.flush()
+            mapped = mmap.mmap(file.fileno(), file.tell())  # which keeps the file, and a descriptor
     return torch.frombuffer(mapped, dtype=dtype).view(-1, *shape).transpose(0, 1)
 
 

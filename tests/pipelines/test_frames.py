@@ -100,8 +100,11 @@ def test_bytes_are_the_floats_rounded_and_both_lie_in_a_file(film: Any, frames: 
         assert mapped_from(pixels).endswith("(deleted)") and "memfd" not in mapped_from(pixels)
 
 
-def test_a_small_video_takes_no_disk(film: Any) -> None:
-    assert mapped_from(film(frames=5)).startswith("/memfd:")
+def test_a_small_video_takes_no_disk_and_no_descriptor(film: Any) -> None:
+    held = [film(frames=5)]
+    before = len([*Path("/proc/self/fd").iterdir()])
+    held += [film(frames=5) for _ in range(3)]
+    assert len([*Path("/proc/self/fd").iterdir()]) == before and mapped_from(held[-1]) in ("", "[heap]")
 
 
 def test_a_long_video_takes_no_more_of_a_device_than_a_short_one(film: Any, monkeypatch: pytest.MonkeyPatch) -> None:

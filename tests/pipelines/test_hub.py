@@ -12,6 +12,7 @@ from typing import Any
 
 import huggingface_hub
 import pytest
+from safetensors.torch import load_file, save_file
 
 from latentloom.__main__ import main
 from latentloom.pipelines.hub import fetching as cache_files
@@ -21,6 +22,7 @@ from latentloom.pipelines.hub.fetching import fetch, had_bytes, is_whole, part_o
 from latentloom.pipelines.hub.look import Gated, HubFile, HubModel, NotFetched, open_hub
 from latentloom.pipelines.models.installed import installed_models
 from latentloom.pipelines.models.source import BUILTINS, NotPulled, home_of, resolve_source
+from latentloom.pipelines.models.tensor_file import read_tensor_file
 from latentloom.pipelines.values import from_plain, to_plain
 from support.fake_hub import COMMIT, FakeHub, hub_in
 from support.fake_hub import look_here as look
@@ -66,6 +68,8 @@ def test_a_model_is_planned_by_the_headers_on_the_hub_and_nothing_of_it_stays(
     hub: FakeHub, cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outline_online.cache_clear()
+    weights_file = hub.folder / "transformer" / "diffusion_pytorch_model.safetensors"
+    save_file(load_file(weights_file), weights_file, metadata={"format": "pt", "note": "kept"})
     asked = ["plan", "org/name", "--machine", "1xH100", "--json"]
     assert main(asked) == 2 and not hub.asked, "nobody is asked without --online"
     capsys.readouterr()
@@ -78,6 +82,9 @@ def test_a_model_is_planned_by_the_headers_on_the_hub_and_nothing_of_it_stays(
     large = max(weights, key=lambda name: (hub.folder / name).stat().st_size)
     assert len(weights) == len(list(hub.folder.rglob("*.safetensors"))) and weights[large] < 120_000
     assert not cache.exists()
+    outline = outline_online("org/name", "") / weights_file.relative_to(hub.folder)
+    assert read_tensor_file(outline).metadata == {"format": "pt", "note": "kept"}, "which say how weights are packed"
+    assert outline.stat().st_blocks * 512 < outline.stat().st_size / 2, "there are no weights"
     with pytest.raises(NotPulled):
         resolve_source("org/name")
 

@@ -21,7 +21,7 @@ from latentloom.parallel.pool.job import End, failure, first_cause
 from latentloom.parallel.streaming import pinned
 from latentloom.pipelines import placement, stages
 from latentloom.pipelines.components import shelf
-from latentloom.pipelines.components.memory import MEMORY, default_budget, memory_limit, read_bytes
+from latentloom.pipelines.components.memory import HOST_SHARE, MEMORY, default_budget, memory_limit, read_bytes
 from latentloom.pipelines.components.resting import Resting, blocks_of, spread
 from latentloom.pipelines.components.store import ComponentStore, store
 from latentloom.pipelines.models.describe import describe_model
@@ -362,15 +362,16 @@ def test_what_is_pinned_makes_way_for_what_is_to_be_until_there_is_room(
     num_bytes: int, can_share: bool, left: list[str], has_room: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The host lends 100 bytes; 20 are pinned for each of three, of which one is in use."""
-    monkeypatch.setattr(shelf, "default_budget", lambda place: 100)
-    monkeypatch.setattr(pinned, "shared_room", lambda: 10**9 if can_share else 0)
+    monkeypatch.setattr(shelf, "host_bytes", lambda: 100 / HOST_SHARE)
+    monkeypatch.setattr(pinned, "shared_room", lambda contents: 10**9 if can_share else 0)
+    monkeypatch.setenv(MEMORY, "1MB")  # what is said of devices is not said of the host
     kept, found = {("used",)}, shelf.Shelf(None)
     found.share_host(2)
     for last_use, name in enumerate(("old", "new", "used")):
         resting: Any = SimpleNamespace(host_bytes=20, num_bytes=0, end=lambda: None, free=lambda: None)
         entry = shelf.StoredComponent(nn.Linear(1, 1), 0, "cpu", last_use, resting=resting)
         found._entries[name,] = entry
-    assert found._make_host_room(num_bytes, kept) is has_room
+    assert found._make_host_room(num_bytes, "contents", kept) is has_room
     assert sorted(name for (name,) in found._entries) == left
 
 
