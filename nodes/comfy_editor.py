@@ -21,6 +21,7 @@ from .headless.workflow_files import SHIPPED, shipped_files
 from .hosts import comfy_folders
 from .hosts.comfy_file import fixed_inputs, folded
 from .hosts.comfyui import comfy_type
+from .hosts.native.node import NATIVE
 from .registry import SPECS
 
 EXAMPLES = Path(__file__).parent.parent / "example_workflows"
@@ -169,4 +170,5 @@ if __name__ == "__main__":
     for file in shipped_files():
         write_atomic(EXAMPLES / file.name, example_text(file).encode())
     functions = {id: spec.call.__name__ for id, spec in SPECS.items() if not spec.origin}
+    functions |= {id: kind.FUNCTION for id, kind in NATIVE.items()}
     write_atomic(NODE_LIST, (json.dumps(functions, indent=1) + "\n").encode())

@@ -255,7 +255,7 @@ def ranks_of(model: Model) -> Iterator[Pool | Cluster]:
 
         yield CLUSTERS.of(model.place, preload=preloads(model))
         return
-    with POOLS.using(model) as pool:
+    with POOLS.using(model.place, lambda: preloads(model)) as pool:
         yield pool
 
 

@@ -5,7 +5,6 @@ import dataclasses
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +61,11 @@ class Pools:
         self._num_users: Counter[Pool] = Counter()
         self._lock = threading.Lock()
 
-    def using(self, model: Model) -> AbstractContextManager[Pool]:
-        """The pool of the model's devices, its ranks warm or starting; it stays open at least so long."""
-        return self.at(model.place, lambda: preloads(model))
-
     @contextlib.contextmanager
-    def at(self, place: Place, preload: Callable[[], list[str]]) -> Iterator[Pool]:
-        """The same of any place; `preload` says what its ranks import once, where they are not there yet."""
+    def using(self, place: Place, preload: Callable[[], list[str]]) -> Iterator[Pool]:
+        """The pool of a place's devices, its ranks warm or starting; it stays open at least so long. `preload` says
+        what they import once, where they are not there yet.
+        """
         with self._lock:
             pool = self._take(place, preload)
             self._num_users[pool] += 1

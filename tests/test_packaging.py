@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from latentloom.nodes.hosts.native.node import NATIVE
 from latentloom.nodes.registry import SPECS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -174,7 +175,10 @@ from latentloom.__main__ import main
 print(main(["check", {str(ROOT / "workflows" / "bobbin" / "first_picture.json")!r}]), main(["nodes", "LoomSeed"]))
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines()[:2] == [f"{len(SPECS) + 1} {len(SPECS) + 1}", str([str(tmp_path)])], done.stderr
+    assert done.stdout.splitlines()[:2] == [
+        f"{len(SPECS) + len(NATIVE)} {len(SPECS) + len(NATIVE)}",
+        str([str(tmp_path)]),
+    ], done.stderr
     assert "no problems" in done.stdout and done.stdout.endswith("0 0\n"), done.stderr
     assert {"ui", "tests"} <= left_out and (tmp_path / "example_workflows").exists()
 

@@ -12,6 +12,7 @@ import pytest
 
 import latentloom
 from latentloom.nodes.graph.graph import Graph
+from latentloom.nodes.hosts.native.node import NATIVE
 from latentloom.nodes.registry import SPECS
 from support.toy_server import settings_in
 
@@ -125,14 +126,14 @@ def test_names_of_the_root_and_its_stages() -> None:
 def test_nodes_by_their_ids_and_by_their_functions() -> None:
     nodes = importlib.import_module("latentloom.nodes")
     found = {id: spec.call.__name__ for id, spec in SPECS.items() if not spec.origin}
-    assert NODES.items() <= found.items()
+    assert NODES.items() <= (found | {id: kind.FUNCTION for id, kind in NATIVE.items()}).items()
     assert {getattr(nodes, name).__name__ for name in nodes.__all__} == set(found.values())
     assert set(found) <= set(latentloom.NODE_CLASS_MAPPINGS) & set(latentloom.NODE_DISPLAY_NAME_MAPPINGS)
 
 
 @pytest.mark.by_hand
 def test_the_list_of_nodes_for_those_who_do_not_run_us_is_whole() -> None:
-    assert set(NODES) == {id for id, spec in SPECS.items() if not spec.origin}
+    assert set(NODES) == {id for id, spec in SPECS.items() if not spec.origin} | set(NATIVE)
 
 
 def test_keys_of_a_workflow_file() -> None:

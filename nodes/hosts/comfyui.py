@@ -24,7 +24,7 @@ from ..registry import SPECS
 from .comfy_file import OURS, fixed_inputs, unfolded, version_of, without_marks
 from .comfy_folders import LORA, MODEL, TIPS, comfy_workspace, names
 from .comfy_process import ComfyProgress, hear_unloading
-from .native.node import SpreadModel
+from .native.node import NATIVE
 
 logger = logging.getLogger("latentloom")
 
@@ -279,5 +279,5 @@ NODE_DISPLAY_NAME_MAPPINGS = {
     id: spec.title + OURS if spec.title in CORE_TITLES else spec.title for id, spec in SPECS.items()
 }
 # What is ComfyUI's alone, on its own wires, and no step of ours.
-NODE_CLASS_MAPPINGS["LoomSpreadModel"] = SpreadModel
-NODE_DISPLAY_NAME_MAPPINGS["LoomSpreadModel"] = "Spread Model"
+NODE_CLASS_MAPPINGS |= NATIVE
+NODE_DISPLAY_NAME_MAPPINGS |= {id: kind.TITLE for id, kind in NATIVE.items()}

@@ -65,22 +65,19 @@ class KernelChoice:
 
 
 @functools.cache
-def choose(device: torch.device, dtype: torch.dtype, name: str = "auto") -> Kernel:
-    """The kernel called `name`, or the fastest exact one that works; tried and told once.
+def choose(device: torch.device, dtype: torch.dtype, name: str | Kernel = "auto") -> Kernel:
+    """The kernel called `name`, or the fastest exact one that works; tried and told once. One that is given is taken.
 
     Raises ValueError for a kernel that is asked for and does not work.
     """
+    if isinstance(name, Kernel):
+        return name
     if name == "auto":
         return chosen(device, dtype).kernel
     check_kernel(name, device.type)
     if reason := fault(name, device, dtype):
         raise ValueError(f"attention kernel {name} does not work on {device}: {reason}; mend it, or choose auto")
     return KERNELS[name]
-
-
-def kernel_for(q: Tensor, kernel: str | Kernel) -> Kernel:
-    """What attends to these queries here: a kernel that is given, or the one of that name."""
-    return choose(q.device, q.dtype, kernel) if isinstance(kernel, str) else kernel
 
 
 def check_kernel(name: str, device_type: str) -> None:

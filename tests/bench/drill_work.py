@@ -106,7 +106,7 @@ class Work:
         logger.propagate = False
         preload = [*placement.preloads(self.model), "drill_bodies"]
         self.pool = Pool(place.devices, preload=preload, limits=self.limits, spare_ranks=spare_ranks)
-        self._using, placement.POOLS.using = placement.POOLS.using, lambda model: contextlib.nullcontext(self.pool)
+        self._using, placement.POOLS.using = placement.POOLS.using, lambda *_: contextlib.nullcontext(self.pool)
         self._threads = ThreadPoolExecutor(4)
         self.expected = [self.picture(seed) for seed in range(SEEDS)] if is_measured else []
         self.durations = self._durations() if is_measured else {}

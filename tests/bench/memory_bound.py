@@ -36,7 +36,7 @@ from latentloom.pipelines import placement
 from latentloom.pipelines.forecast.memory import work_of
 from latentloom.pipelines.models.describe import card_of, describe_model
 from latentloom.pipelines.place import placed, read_place
-from latentloom.pipelines.pools import POOLS
+from latentloom.pipelines.pools import POOLS, preloads
 from latentloom.pipelines.requests import Decode, Denoise, EncodeText
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.values import Latents, Model
@@ -165,7 +165,7 @@ def measured(setting: Setting, warm: set[tuple[str, int]]) -> tuple[list[list[in
         model, width=setting.width, height=setting.height, frames=setting.frames, fps=0.0, batch=setting.batch
     )
     key = (model.family, model.place.group_size)
-    with POOLS.using(model) as pool:
+    with POOLS.using(model.place, lambda: preloads(model)) as pool:
         pool.call_every(LET_GO, {}, num_ranks=pool.size)
         pids = [state.pid for state in pool.states()]
         if key not in warm:

@@ -456,8 +456,8 @@ def test_without_leave_a_model_without_a_plan_is_refused_and_with_it_left_whole(
 ) -> None:
     patcher = Patcher()
     with pytest.raises(ValueError, match="has no split plan"):
-        SpreadModel().run(patcher, "cpu*2")
-    [found] = SpreadModel().run(patcher, "cpu*2", allow_whole=True)
+        SpreadModel().spread_model(patcher, "cpu*2")
+    [found] = SpreadModel().spread_model(patcher, "cpu*2", allow_whole=True)
     assert found.model is patcher.model and "runs whole" in caplog.text
 
 
@@ -467,4 +467,4 @@ def test_the_node_is_registered_with_what_comfyui_asks_of_one() -> None:
     assert node is SpreadModel and NODE_DISPLAY_NAME_MAPPINGS["LoomSpreadModel"] == "Spread Model"
     assert list(sockets["required"]) == ["model"] and node.RETURN_TYPES == ("MODEL",)
     assert all(options["tooltip"] for _, options in (sockets["required"] | sockets["optional"]).values())
-    assert set(inspect.signature(node.run).parameters) == {"self", *sockets["required"], *sockets["optional"]}
+    assert set(inspect.signature(node.spread_model).parameters) == {"self", *sockets["required"], *sockets["optional"]}

@@ -195,7 +195,7 @@ class Border:
     def _asked(self, call: Callable[..., dict[str, Any]]) -> dict[str, Any]:
         """The ranks' answer; they are told what they do not hold."""
         progress, num_ranks = Telling(), self.plan.num_ranks
-        with POOLS.at(self.place, lambda: [ON_RANK]) as pool:
+        with POOLS.using(self.place, lambda: [ON_RANK]) as pool:
             try:
                 for is_again in (False, True):
                     state = _state(pool, self._told)

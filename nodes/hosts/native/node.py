@@ -19,7 +19,8 @@ WHOLE_HELP = (
 class SpreadModel:
     """ComfyUI's V1 node."""
 
-    CATEGORY, FUNCTION, OUTPUT_NODE = "latentloom/model", "run", False
+    TITLE = "Spread Model"
+    CATEGORY, FUNCTION, OUTPUT_NODE = "latentloom/model", "spread_model", False
     RETURN_TYPES, RETURN_NAMES = ("MODEL",), ("model",)
     OUTPUT_TOOLTIPS = ("The model, for any sampler; LoRAs may stand before and behind this node",)
     SEARCH_ALIASES: ClassVar = ["multi gpu", "several gpus", "parallel", "latentloom"]
@@ -39,7 +40,9 @@ class SpreadModel:
             },
         }
 
-    def run(self, model: Any, devices: str = "all", plan: str = "auto", allow_whole: bool = False) -> tuple[Any]:
+    def spread_model(
+        self, model: Any, devices: str = "all", plan: str = "auto", allow_whole: bool = False
+    ) -> tuple[Any]:
         return (spread(model, devices, plan, allow_whole=allow_whole),)
 
 
@@ -88,3 +91,6 @@ def plan_for(place: Any) -> ParallelPlan:
         advice = worded("use ulysses, ring and allgather, such as ulysses={}", count)
         raise ValueError(worded(told, chosen, advice))
     return chosen
+
+
+NATIVE: dict[str, Any] = {"LoomSpreadModel": SpreadModel}
