@@ -179,8 +179,17 @@ def nodes_of(
         made["picture"] = ("EmptySD3LatentImage", {"width": 80, "height": 48, "batch_size": 1})
         made["reference"] = ("ReferenceLatent", {"conditioning": first, "latent": ["picture", 0]})
         first = ["reference", 0]
+    last_text = ["negative", 0]
+    if words == "control":
+        made["net"] = ("ControlNetLoader", {"control_net_name": "tiny_flux.safetensors"})
+        made["drawn"] = ("EmptyImage", {"width": 120, "height": 96, "batch_size": 1, "color": 0x60C020})
+        for number, (strength, start, end) in enumerate(((0.8, 0.0, 1.0), (0.5, 0.2, 0.7))):
+            shown = {"control_net": ["net", 0], "image": ["drawn", 0], "strength": strength}
+            wired = {"positive": first, "negative": last_text, "start_percent": start, "end_percent": end}
+            made[f"apply_{number}"] = ("ControlNetApplyAdvanced", shown | wired)
+            first, last_text = [f"apply_{number}", 0], [f"apply_{number}", 1]
     how = {"seed": seed, "steps": steps, "cfg": cfg, "sampler_name": sampler, "scheduler": "simple", "denoise": 1.0}
-    wires = {"model": last, "positive": first, "negative": ["negative", 0], "latent_image": ["empty", 0]}
+    wires = {"model": last, "positive": first, "negative": last_text, "latent_image": ["empty", 0]}
     made["sample"] = ("KSampler", how | wires)
     made["show"] = ("TestShow", {"latent": ["sample", 0], "name": name})
     return made
@@ -222,6 +231,9 @@ def lora(session: Session) -> None:
 def conditioning(session: Session) -> None:
     session.compare("conditioning for an area", "ulysses=2", words="area")
     session.compare("a reference picture", "ulysses=2", words="reference")
+    for plan, most in (("ulysses=2", EXACT), ("ring=2", ROUNDED)):
+        nets = {"words": "control", "steps": 6, "size": (144, 112)}  # this kind of net pads nothing
+        session.compare("two ControlNets, one for a part of the steps", plan, most=most, **nets)
     session.compare("a reference picture, cfg 1", "ring=2", most=ROUNDED, words="reference", cfg=1.0)
 
 
@@ -337,7 +349,7 @@ PARTS = {
 def prepared(checkout: Path, python: str, base: Path) -> None:
     """Models and the nodes of this script in the server's folder."""
     (base / "custom_nodes" / NODES.name).symlink_to(NODES, target_is_directory=True)
-    for name in ("diffusion_models", "loras"):
+    for name in ("diffusion_models", "loras", "controlnet"):
         (base / "models" / name).mkdir(parents=True)
     (base / "output").mkdir()
     surroundings = os.environ | ALONE | {"PYTHONPATH": str(SHIMS)}

@@ -1,4 +1,4 @@
-"""Tiny checkpoints in ComfyUI's own format, with random weights, and a LoRA.
+"""Tiny checkpoints in ComfyUI's own format, with random weights, a LoRA and a ControlNet.
 
 python comfyui_native_models.py FOLDER NAME...
 
@@ -23,15 +23,23 @@ args.cpu = True
 import comfy.ops  # noqa: E402
 
 ON_CPU = {"dtype": torch.float32, "device": "cpu", "operations": comfy.ops.disable_weight_init}
+FLUX: dict[str, Any] = {
+    **{"in_channels": 16, "out_channels": 16, "vec_in_dim": 32, "context_in_dim": 64, "hidden_size": 256},
+    **{"mlp_ratio": 4.0, "num_heads": 2, "depth": 2, "depth_single_blocks": 3, "axes_dim": [16, 56, 56]},
+    **{"theta": 10000, "patch_size": 2, "qkv_bias": True, "guidance_embed": True, "txt_ids_dims": []},
+}
 
 
 def flux() -> Any:
     from comfy.ldm.flux.model import Flux
 
-    given = {"in_channels": 16, "out_channels": 16, "vec_in_dim": 32, "context_in_dim": 64, "hidden_size": 256}
-    given |= {"mlp_ratio": 4.0, "num_heads": 2, "depth": 2, "depth_single_blocks": 3, "axes_dim": [16, 56, 56]}
-    given |= {"theta": 10000, "patch_size": 2, "qkv_bias": True, "guidance_embed": True, "txt_ids_dims": []}
-    return Flux(**given, **ON_CPU)
+    return Flux(**FLUX, **ON_CPU)
+
+
+def control() -> Any:
+    from comfy.ldm.flux.controlnet import ControlNetFlux
+
+    return ControlNetFlux(**(FLUX | {"depth": 2, "depth_single_blocks": 1}), **ON_CPU)
 
 
 def qwen() -> Any:
@@ -99,3 +107,6 @@ for name in names:
     print(name, f"{sum(each.numel() for each in weights.values()) / 1e6:.1f} M", flush=True)
     if name == "flux":
         save_file(lora(weights), folder / "loras" / "tiny_flux.safetensors")
+        net = {key: each.detach().clone() for key, each in filled(control(), 0.05).state_dict().items()}
+        net = {key.replace("_norm.weight", "_norm.scale"): each for key, each in net.items()}  # as its files have it
+        save_file(net, folder / "controlnet" / "tiny_flux.safetensors")
