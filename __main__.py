@@ -1,6 +1,7 @@
 """The command line: `latentloom run | check | plan | nodes | show | verify | models | doctor | ui`.
 
-Exit codes: 0 ok, 1 a node failed or the doctor found a problem, 2 bad file or arguments, 130 cancelled.
+Exit codes: 0 ok, 1 a node failed or the doctor found a problem, 2 bad file or arguments, 75 the machine is at fault:
+try again, here later or elsewhere; 130 cancelled.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .parallel.errors import BadInput, Cancelled, LoomError, code_of, kind_of
+from .parallel.errors import EXIT_CODES, LoomError, as_told, code_of, where_of
 from .parallel.machine.folders import user_cache, user_data
 from .parallel.machine.waiting import asleep
 
 if TYPE_CHECKING:
     from .pipelines.values import Place
 
-OK, FAILED, BAD, CANCELLED = 0, LoomError.exit_code, BadInput.exit_code, Cancelled.exit_code
+OK, FAILED, BAD, AGAIN, CANCELLED = 0, *(EXIT_CODES[where] for where in ("us", "input", "machine", "user"))
 SHORT = ("check", "nodes", "show")  # commands that end in less than a second, and leave no garbage worth the search
 FOLDERS: dict[str, Any] = {"action": "append", "type": Path, "default": [], "metavar": "DIR"}
 
@@ -60,10 +61,10 @@ def _run(arguments: argparse.Namespace) -> int:
     except (ValueError, LoomError) as error:
         if arguments.debug:
             raise
-        code = kind_of(error).exit_code
+        code = EXIT_CODES[where_of(code_of(error))]
         if getattr(arguments, "json", False):
-            state = "refused" if code == BAD else "failed"
-            print(json.dumps({"kind": "result", "state": state, "error": str(error), "code": code_of(error)}))
+            state = "refused" if isinstance(error, ValueError) else "failed"
+            print(json.dumps({"kind": "result", "state": state, "error": str(error), **as_told(code_of(error))}))
         print(f"latentloom: {error}", file=sys.stderr)
     except KeyboardInterrupt:
         print("latentloom: cancelled", file=sys.stderr)
@@ -229,6 +230,8 @@ def run_command(arguments: argparse.Namespace) -> int:
         is_forced=arguments.force,
     )
     tally = run_shown(job, as_json=arguments.json, debug=arguments.debug, stops_on_error=arguments.stop_on_error)
+    if tally.state == "failed" and tally.is_retryable:
+        return AGAIN
     return {"ok": OK, "failed": FAILED, "cancelled": CANCELLED}[tally.state]
 
 

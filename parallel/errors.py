@@ -4,57 +4,58 @@ The code is in the JSON of the command line, in manifests, in the state of runs 
 and in what a rank tells of its failure. Codes and class names stay; texts are for people and may change. What Python
 and libraries raise counts as the class that `kind_of` finds for it, so a plain ValueError is "bad-input".
 
-    class                   code               exit  HTTP  where
-    LoomError               internal              1   500  parallel/errors.py: what nobody foresaw
-    +- BadInput             bad-input             2   400  parallel/errors.py: any ValueError
-    |  +- GraphError        bad-workflow          2   400  nodes/graph/problems.py
-    |  +- Unknown           not-known             2   400  nodes/graph/sketch.py: within the checker only
-    |  +- Refused           refused               2   400  nodes/graph/sketch.py: within the checker only
-    |  +- Folded            folded                2   400  nodes/graph/unfolding/subs.py: within the checker only
-    |  +- JsonFault         bad-json              2   400  pipelines/models/regular_file.py
-    |  +- OutsideRoots      outside-roots         2   400  pipelines/models/source.py
-    |  +- NotPulled         not-pulled            2   400  pipelines/models/source.py
-    |  +- NotFinite         not-finite            2   400  pipelines/failures.py
-    |  +- NotTheSame        not-the-same          2   400  pipelines/selfcheck/first_use.py
-    |  +- NotWritten        not-written           2   400  nodes/files/atomic.py
-    |  +- InUse             in-use                2   400  nodes/headless/lifetime.py
-    |  +- NotFetched        not-fetched           2   400  pipelines/hub/look.py
-    |  |  +- Gated          gated                 2   400  pipelines/hub/look.py
-    |  +- NoRoom            no-room               2   507  ui/errors.py
-    +- OutOfMemory          out-of-memory         1   500  parallel/errors.py: any lack of memory
-    +- RankFailed           rank-failed           1   500  parallel/errors.py
-    +- PeerLost             peer-lost             1   500  parallel/errors.py: inside ranks only
-    +- BadWires             bad-wires             1   500  parallel/errors.py: inside ranks only
-    +- Done                 section-done          1   500  parallel/sharding/sections/walks.py: inside ranks only
-    +- Unheard              unheard               1   500  parallel/sharding/sections/mail.py: inside ranks only
-    +- BadMessage           bad-message           1   500  parallel/errors.py: between processes only
-    +- Closed               closed                1   500  parallel/errors.py: between processes only
-    +- Unproven             unproven              1   500  pipelines/selfcheck/passes.py: within a self-check only
-    +- MachineLost          machine-lost          1   500  pipelines/cluster/machine.py: within a cluster only
-    +- WorkerLost           worker-lost           1   500  ui/worker/work.py: within the page's server only
-    +- NodeFailed           node-failed           1   500  nodes/execution/failure.py
-    +- NotHere              not-here              2   404  ui/errors.py
-    +- Conflict             conflict              2   409  ui/errors.py
-    +- Superseded           superseded            2   409  ui/errors.py
-    +- NotLoggedIn          not-logged-in         2   401  ui/errors.py
-    +- DownloadsOff         downloads-off         2   403  ui/errors.py
-    +- CutOff               cut-off               2   408  ui/access/gate.py
-    Cancelled               cancelled           130   500  parallel/errors.py: a BaseException; Ctrl-C counts as one
+    class                   code          where   HTTP  file
+    LoomError               internal      us      500  parallel/errors.py: what nobody foresaw
+    +- BadInput             bad-input     input   400  parallel/errors.py: any ValueError
+    |  +- GraphError        bad-workflow  input   400  nodes/graph/problems.py
+    |  +- Unknown           not-known     input   400  nodes/graph/sketch.py: within the checker only
+    |  +- Refused           refused       input   400  nodes/graph/sketch.py: within the checker only
+    |  +- Folded            folded        input   400  nodes/graph/unfolding/subs.py: within the checker only
+    |  +- JsonFault         bad-json      input   400  pipelines/models/regular_file.py
+    |  +- OutsideRoots      outside-roots input   400  pipelines/models/source.py
+    |  +- NotPulled         not-pulled    machine 400  pipelines/models/source.py
+    |  +- NotFinite         not-finite    input   400  pipelines/failures.py
+    |  +- NotTheSame        not-the-same  input   400  pipelines/selfcheck/first_use.py
+    |  +- NotWritten        not-written   machine 400  nodes/files/atomic.py
+    |  +- InUse             in-use        machine 400  nodes/headless/lifetime.py
+    |  +- NotFetched        not-fetched   machine 400  pipelines/hub/look.py
+    |  |  +- Gated          gated         input   400  pipelines/hub/look.py
+    |  +- NoRoom            no-room       machine 507  ui/errors.py
+    +- OutOfMemory          out-of-memory machine 500  parallel/errors.py: any lack of memory
+    +- RankFailed           rank-failed   machine 500  parallel/errors.py
+    +- PeerLost             peer-lost     machine 500  parallel/errors.py: inside ranks only
+    +- BadWires             bad-wires     machine 500  parallel/errors.py: inside ranks only
+    +- Done                 section-done  us      500  parallel/sharding/sections/walks.py: inside ranks only
+    +- Unheard              unheard       machine 500  parallel/sharding/sections/mail.py: inside ranks only
+    +- BadMessage           bad-message   us      500  parallel/errors.py: between processes only
+    +- Closed               closed        machine 500  parallel/errors.py: between processes only
+    +- Unproven             unproven      us      500  pipelines/selfcheck/passes.py: within a self-check only
+    +- MachineLost          machine-lost  machine 500  pipelines/cluster/machine.py: within a cluster only
+    +- WorkerLost           worker-lost   machine 500  ui/worker/work.py: within the page's server only
+    +- NodeFailed           node-failed   us      500  nodes/execution/failure.py
+    +- NotHere              not-here      input   404  ui/errors.py
+    +- Conflict             conflict      input   409  ui/errors.py
+    +- Superseded           superseded    input   409  ui/errors.py
+    +- NotLoggedIn          not-logged-in input   401  ui/errors.py
+    +- DownloadsOff         downloads-off input   403  ui/errors.py
+    +- CutOff               cut-off       input   408  ui/access/gate.py
+    Cancelled               cancelled     user    500  parallel/errors.py: a BaseException; Ctrl-C counts as one
+
+*Where* says whose matter a failure is, and so what to do: `input` is mended by whoever asked, and by no second try;
+what is at fault with the `machine` may go well later, or elsewhere; `us` is this program, or a node's own code.
 """
 
 import difflib
 import errno
 import sys
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class LoomError(Exception):
     """The root. `code` may be set on one error, where another process or a cause has told it."""
 
     code: str = "internal"
-    # The exit code of a command that this error ends: 1 it failed, 2 it was asked for what cannot be.
-    exit_code: ClassVar[int] = 1
     http_status: ClassVar[int] = 500
 
 
@@ -62,7 +63,6 @@ class Cancelled(BaseException):  # no `Exception`: diffusers' loops turn every o
     """The user asked for the run to end."""
 
     code: str = "cancelled"
-    exit_code: ClassVar[int] = 130
     http_status: ClassVar[int] = 500
 
 
@@ -70,7 +70,6 @@ class BadInput(LoomError, ValueError):
     """What the user controls is not as it must be; the text says what would be right, and what to do."""
 
     code = "bad-input"
-    exit_code = 2
     http_status = 400
 
 
@@ -112,6 +111,30 @@ class Closed(LoomError):
     """The other side of a connection is gone."""
 
     code = "closed"
+
+
+# Whose matter a failure is, by its code, where it is not `us`.
+INPUT = (
+    *("bad-input", "bad-workflow", "not-known", "refused", "folded", "bad-json", "outside-roots", "not-finite"),
+    *("not-the-same", "gated", "not-here", "conflict", "superseded", "not-logged-in", "downloads-off", "cut-off"),
+)
+MACHINE = (
+    *("out-of-memory", "out-of-memory-eased", "rank-failed", "peer-lost", "bad-wires", "unheard", "closed"),
+    *("machine-lost", "worker-lost", "not-pulled", "not-written", "in-use", "not-fetched", "no-room"),
+)
+WHERE = {"cancelled": "user"} | dict.fromkeys(INPUT, "input") | dict.fromkeys(MACHINE, "machine")
+# The exit code of a command that a failure ends. 75 is EX_TEMPFAIL of sysexits.h: again, here later or elsewhere.
+EXIT_CODES = {"us": 1, "input": 2, "machine": 75, "user": 130}
+
+
+def where_of(code: str) -> str:
+    """Whose matter a failure with this code is: `input`, `machine`, `us` or `user`."""
+    return WHERE.get(code, "us")
+
+
+def as_told(code: str) -> dict[str, Any]:
+    """What programs are told of a failure beside its text."""
+    return {"code": code, "where": where_of(code), "retryable": where_of(code) == "machine"}
 
 
 def kind_of(error: BaseException) -> type[LoomError] | type[Cancelled]:

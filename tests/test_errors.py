@@ -17,14 +17,23 @@ from starlette.exceptions import HTTPException
 from latentloom import __main__ as command
 from latentloom.nodes.graph.problems import refuse
 from latentloom.parallel import errors
-from latentloom.parallel.errors import BadInput, Cancelled, LoomError, OutOfMemory, RankFailed, code_of, kind_of
+from latentloom.parallel.errors import (
+    BadInput,
+    Cancelled,
+    LoomError,
+    OutOfMemory,
+    RankFailed,
+    code_of,
+    kind_of,
+    where_of,
+)
 from latentloom.ui.access.answers import error_answer
 from latentloom.ui.contract.kept import FileText
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = [path for top in ("parallel", "pipelines", "nodes", "ui") for path in (ROOT / top).rglob("*.py")]
 FOREIGN = {"HTTPException"}
-ROW = re.compile(r"^    ([| ]*(?:\+- )?)(\w+) +([a-z-]+) +(\d+) +(\d+)  ([\w/]+\.py)", re.MULTILINE)
+ROW = re.compile(r"^    ([| ]*(?:\+- )?)(\w+) +([a-z-]+) +(\w+) +(\d+)  ([\w/]+\.py)", re.MULTILINE)
 BUILTIN = {name for name, it in vars(builtins).items() if isinstance(it, type) and issubclass(it, BaseException)}
 
 
@@ -54,7 +63,7 @@ def classes() -> dict[str, Any]:
 
 
 def drawn() -> dict[str, tuple[str, ...]]:
-    """Rows of the drawing, by class: parent, code, exit code, HTTP status, file."""
+    """Rows of the drawing, by class: parent, code, whose matter it is, HTTP status, file."""
     rows: dict[str, tuple[str, ...]] = {}
     above: list[str] = []
     for indent, name, *rest in ROW.findall(errors.__doc__ or ""):
@@ -68,7 +77,7 @@ def test_the_drawing_is_the_tree() -> None:
     found = {
         name: (
             next((base.__name__ for base in kind.__bases__ if issubclass(base, LoomError)), ""),
-            *map(str, (kind.code, kind.exit_code, kind.http_status)),
+            *map(str, (kind.code, where_of(kind.code), kind.http_status)),
             defined()[name],
         )
         for name, kind in classes().items()
@@ -80,7 +89,7 @@ def test_each_class_has_its_own_code_and_known_ends() -> None:
     kinds = classes().values()
     codes = [kind.__dict__.get("code") for kind in kinds]
     assert len(set(codes)) == len(codes) and all(re.fullmatch(r"[a-z]+(-[a-z]+)*", code or "") for code in codes)
-    assert {kind.exit_code for kind in kinds} == {1, 2, 130}
+    assert {*errors.WHERE} <= {*codes, errors.EASED} and {where_of(code) for code in codes} == set(errors.EXIT_CODES)
     assert all(400 <= kind.http_status < 600 for kind in kinds)
 
 
@@ -117,7 +126,7 @@ def test_an_error_may_carry_the_code_that_another_process_told() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "exit_code", "state"),
-    [(BadInput, 2, "refused"), (ValueError, 2, "refused"), (RankFailed, 1, "failed"), (OutOfMemory, 1, "failed")],
+    [(BadInput, 2, "refused"), (ValueError, 2, "refused"), (RankFailed, 75, "failed"), (OutOfMemory, 75, "failed")],
 )
 def test_a_command_ends_with_the_code(
     kind: type[Exception],
@@ -132,9 +141,8 @@ def test_a_command_ends_with_the_code(
     monkeypatch.setattr(command, "doctor_command", fail)
     assert command.main(["doctor", "--json"]) == exit_code
     said = capsys.readouterr()
-    assert (
-        said.out == f'{{"kind": "result", "state": "{state}", "error": "odd; give 1", "code": "{code_of(kind())}"}}\n'
-    )
+    ends = {"code": code_of(kind()), "where": where_of(code_of(kind())), "retryable": exit_code == 75}
+    assert json.loads(said.out) == {"kind": "result", "state": state, "error": "odd; give 1", **ends}
     assert said.err == "latentloom: odd; give 1\n"
 
 

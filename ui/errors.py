@@ -11,19 +11,19 @@ from ..parallel.errors import BadInput, LoomError
 class NotHere(LoomError):
     """What was asked for is not there for this user, whether or not another user has one."""
 
-    code, exit_code, http_status = "not-here", 2, 404
+    code, http_status = "not-here", 404
 
 
 class Conflict(LoomError):
     """The thing is not as the caller believes; the message says how it is and what to do."""
 
-    code, exit_code, http_status = "conflict", 2, 409
+    code, http_status = "conflict", 409
 
 
 class Superseded(LoomError):
     """Nobody waits for this answer any more, because the same page asked anew."""
 
-    code, exit_code, http_status = "superseded", 2, 409
+    code, http_status = "superseded", 409
 
 
 class NoRoom(BadInput):
@@ -35,13 +35,13 @@ class NoRoom(BadInput):
 class NotLoggedIn(LoomError):
     """Nobody is logged in behind this request."""
 
-    code, exit_code, http_status = "not-logged-in", 2, 401
+    code, http_status = "not-logged-in", 401
 
 
 class DownloadsOff(LoomError):
     """The owner of this server did not allow pages to fetch models."""
 
-    code, exit_code, http_status = "downloads-off", 2, 403
+    code, http_status = "downloads-off", 403
 
 
 STATUS_CODES: Mapping[int, str] = {

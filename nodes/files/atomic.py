@@ -31,6 +31,7 @@ class NotWritten(BadInput):
                 target.name,
             )
         elif error.errno == errno.ENAMETOOLONG:
+            self.code = BadInput.code
             words = worded("the name {!r}... is too long for a file; give a shorter one", target.name[:40])
         else:
             reason = (error.strerror or str(error)).lower()

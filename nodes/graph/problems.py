@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ...parallel.errors import BadInput
 from ...parallel.wording import worded
@@ -52,9 +52,14 @@ class GraphError(BadInput):
     """A workflow that cannot be read or run. The only error that reading and checking raise."""
 
     code = "bad-workflow"
+    # What another machine, or this one at another time, would not say, by the codes of problems.
+    OF_MACHINES: ClassVar = {"disk": "not-written", "memory": "out-of-memory"}
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
+        codes = {self.OF_MACHINES.get(problem.code, GraphError.code) for problem in self.problems}
+        if GraphError.code not in codes and codes:
+            self.code = min(codes)
         lines = [str(p) for p in self.problems[:SHOWN_PROBLEMS]]
         if len(self.problems) > SHOWN_PROBLEMS:
             lines.append(f"... and {len(self.problems) - SHOWN_PROBLEMS} more problems")

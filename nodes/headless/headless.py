@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from ...parallel.errors import code_of
+from ...parallel.errors import as_told, code_of, where_of
 from ...pipelines.failures import NotFinite
 from ..execution.attempt import Caches, attempt, open_caches, workspace_of
 from ..execution.events import Event, Sink
@@ -231,7 +231,7 @@ class Report:
             "seconds": 0.0 if result is None else round(result.seconds, 4),
             **({"denoises": denoises} if denoises else {}),
             "error": self.error or None,
-            "code": self.code or None,
+            **(as_told(self.code) if self.code else {"code": None, "where": None, "retryable": None}),
         }
 
 
@@ -273,6 +273,11 @@ class Tally:
         return self.num_runs - self._counts.total() + self._counts["cancelled"] + self._counts["busy"]
 
     @property
+    def is_retryable(self) -> bool:
+        """Whether all that failed may go well at another time, or on another machine."""
+        return all(where_of(each.code) == "machine" for each in self.failures)
+
+    @property
     def state(self) -> Literal["ok", "failed", "cancelled"]:
         if self._counts["cancelled"]:
             return "cancelled"
@@ -281,12 +286,13 @@ class Tally:
     def to_plain(self) -> dict[str, Any]:
         """The last line of a sweep's JSON."""
         failures = [
-            {"overrides": dict(each.overrides), "folder": str(each.folder), "error": each.error, "code": each.code}
+            {"overrides": dict(each.overrides), "folder": str(each.folder), "error": each.error, **as_told(each.code)}
             for each in self.failures
         ]
         return {
             "kind": "sweep",
             "state": self.state,
+            "retryable": self.is_retryable if self.failures else None,
             "runs": self.num_runs,
             **{state: self._counts[state] for state in ("ok", "resumed", "failed", "busy")},
             "left": self.num_left,

@@ -158,7 +158,7 @@ def _too_large(limit: int) -> HTTPException:
 class CutOff(LoomError, HTTPException):
     """The rest of a body is not waited for. An HTTPException, so that no app on the way takes it for a fault."""
 
-    code, exit_code, http_status = "cut-off", 2, 408
+    code, http_status = "cut-off", 408
 
 
 class _Counted:
