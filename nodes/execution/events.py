@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...parallel.progress import Foreseen, RankWork
@@ -26,6 +26,7 @@ class Event:
 
     kind: Kind
     run: str
+    point: int = 0  # of a sweep, from 1 on; 0 where nobody counts
     node: str = ""
     time_s: float = 0.0  # since the run began
     done: int = 0
@@ -46,16 +47,22 @@ class Event:
     # With `foreseen`, before a denoise's first step, and with `took`, before the run's end.
     foreseen: Foreseen | None = None
     took: Took | None = None
+    # With `run_started` of a sweep: where it writes, and with which values.
+    folder: str = ""
+    overrides: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def to_plain(self) -> dict[str, Any]:
         """Without the preview and without fields that say nothing."""
-        names = ("kind", "run", "node", "time_s", "done", "total", "message", "is_loading", "code", "seconds", "left_s")
-        plain: dict[str, Any] = {name: getattr(self, name) for name in (*names, "run_left_s")}
+        names = ("kind", "run", "point", "node", "time_s", "done", "total", "message", "is_loading", "code", "seconds")
+        plain: dict[str, Any] = {name: getattr(self, name) for name in (*names, "left_s", "run_left_s", "folder")}
+        plain["overrides"] = dict(self.overrides)
         plain["ranks"] = [dataclasses.asdict(rank) for rank in self.ranks]
         plain["foreseen"] = foreseen_to_plain(self.foreseen) if self.foreseen and not self.took else None
         plain["took"] = took_to_plain(self.foreseen, self.took) if self.foreseen and self.took else None
         return {
-            k: round(v, 4) if isinstance(v, float) else v for k, v in plain.items() if v not in ("", 0, 0.0, [], None)
+            k: round(v, 4) if isinstance(v, float) else v
+            for k, v in plain.items()
+            if v not in ("", 0, 0.0, [], {}, None)
         }
 
 

@@ -106,6 +106,13 @@ def outputs_told_by(folder: Path) -> dict[str, Any]:
     return _found(folder, lambda it: {each["name"]: each["value"] for each in it["outputs"] if "value" in each}, {})
 
 
+def files_told_by(folder: Path) -> tuple[str, ...]:
+    """The files of the run in this folder."""
+    return _found(
+        folder, lambda it: tuple(str(folder.resolve() / each["path"]) for each in it["outputs"] if "path" in each), ()
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Told:
     """What a manifest says of how its results were made; all of it is empty where the manifest is gone or damaged."""

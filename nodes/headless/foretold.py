@@ -41,6 +41,7 @@ class Point:
     folder: Path
     prepare: Callable[[], Ready]
     is_alone: bool  # whether the sweep has no other
+    number: int  # in the sweep, from 1 on
 
     def ready(self) -> Ready:
         """Prepared once where it is alone; each time that it is asked for where it is not, since thousands of points

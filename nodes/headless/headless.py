@@ -21,7 +21,7 @@ from ...pipelines.failures import NotFinite
 from ..execution.attempt import Caches, attempt, open_caches, workspace_of
 from ..execution.events import Event, Sink
 from ..execution.failure import NodeFailed
-from ..execution.manifest import as_made, has_failed, is_complete, outputs_told_by
+from ..execution.manifest import as_made, has_failed, files_told_by, is_complete, outputs_told_by
 from ..execution.preflight import UNKNOWN_WORDS, blocking
 from ..execution.records import RunResult
 from ..execution.schedule import schedule
@@ -100,10 +100,7 @@ def _foretold(job: Headless, points: Sequence[Point]) -> tuple[list[Point], list
             bad.append((point, GraphError(problems)))
     if not good:
         raise bad[0][1]
-    return good, [
-        Report(folder=p.folder, overrides=p.overrides, problem=str(e), problem_code=e.code, is_foretold=True)
-        for p, e in bad
-    ]
+    return good, [Report(**_of_point(p), problem=str(e), problem_code=e.code, is_foretold=True) for p, e in bad]
 
 
 def _busy_last(
@@ -122,7 +119,7 @@ def _busy_last(
 
 def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: Token) -> Report:
     """One point; what keeps it from being made is in the report."""
-    report = Report(folder=point.folder, overrides=point.overrides)
+    report = Report(**_of_point(point))
     if job.resume and _is_complete(job, point):
         return report
     try:
@@ -133,13 +130,24 @@ def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: To
             workspace = workspace_of(
                 prepared, point.folder, roots=job.roots, place=job.place, max_pixels=job.max_pixels
             )
-            made = attempt(prepared, workspace=workspace, caches=caches, sink=sink, cancel=cancel)
+            made = attempt(
+                prepared, workspace=workspace, caches=caches, sink=partial(_tell, sink, point), cancel=cancel
+            )
     except InUse as error:
         is_busy = job.resume and len(job.sweep) > 1
         return dataclasses.replace(report, problem=str(error), problem_code=error.code, is_busy=is_busy)
     except ValueError as error:
         return dataclasses.replace(report, problem=str(error), problem_code=code_of(error))
     return dataclasses.replace(report, result=made.result, problem=made.problem, problem_code=made.problem_code)
+
+
+def _tell(sink: Sink, point: Point, event: Event) -> None:
+    own = {"folder": str(point.folder), "overrides": point.overrides} if event.kind == "run_started" else {}
+    sink(dataclasses.replace(event, point=point.number, **own))
+
+
+def _of_point(point: Point) -> dict[str, Any]:
+    return {"point": point.number, "folder": point.folder, "overrides": point.overrides}
 
 
 def _is_complete(job: Headless, point: Point) -> bool:
@@ -173,6 +181,7 @@ class Report:
     With a result, `problem` says why its manifest could not be written, and counts as a failure.
     """
 
+    point: int
     folder: Path
     overrides: Mapping[str, Any]
     result: RunResult | None = field(repr=False, default=None)
@@ -205,8 +214,10 @@ class Report:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What the run wrote or found unchanged."""
-        return () if self.result is None else tuple(f for node in self.result.nodes.values() for f in node.files)
+        """What the run wrote or found unchanged; also where it was complete already."""
+        if self.result is not None:
+            return tuple(f for node in self.result.nodes.values() for f in node.files)
+        return files_told_by(self.folder) if self.state == "resumed" else ()
 
     @property
     def outputs(self) -> dict[str, Any]:
@@ -223,6 +234,7 @@ class Report:
         return {
             "kind": "result",
             "run": None if result is None else result.run,
+            "point": self.point,
             "state": self.state,
             "folder": str(self.folder),
             "overrides": dict(self.overrides),
@@ -253,7 +265,7 @@ class Tally:
             self._num_alike = 0
             return
         told = {"problem": report.error, "problem_code": report.code}
-        self.failures.append(Report(folder=report.folder, overrides=report.overrides, **told))
+        self.failures.append(dataclasses.replace(report, result=None, **told))
         if self._stops_on_error:
             self.why_ended = "it was asked to stop at the first error"
         if self._stops_on_error or report.is_foretold:  # which says nothing of the runs that are begun
@@ -286,7 +298,13 @@ class Tally:
     def to_plain(self) -> dict[str, Any]:
         """The last line of a sweep's JSON."""
         failures = [
-            {"overrides": dict(each.overrides), "folder": str(each.folder), "error": each.error, **as_told(each.code)}
+            {
+                "point": each.point,
+                "overrides": dict(each.overrides),
+                "folder": str(each.folder),
+                "error": each.error,
+                **as_told(each.code),
+            }
             for each in self.failures
         ]
         return {

@@ -89,14 +89,14 @@ def points_of(job: Headless) -> list[Point]:
     names = [folder_name(text, most=100) for text in texts]  # such as `seed=3,steps=8`
     counts = Counter(name.casefold() for name in names)
     points: list[Point] = []
-    for name, varied in zip(names, job.sweep, strict=True):
+    for number, (name, varied) in enumerate(zip(names, job.sweep, strict=True), 1):
         if counts[name.casefold()] > 1:  # all differ, also where case does not count
             name += f" {hashlib.sha256(json.dumps(varied).encode()).hexdigest()[:12]}"
         overrides = {**job.overrides, **varied}
         graph, folder = baked(job.graph, overrides), job.out / name if name else job.out
         prepare = partial(ready, graph, SPECS, workspace=reading)
-        is_alone = len(job.sweep) == 1
-        points.append(Point(overrides=overrides, graph=graph, folder=folder, prepare=prepare, is_alone=is_alone))
+        of_sweep = {"is_alone": len(job.sweep) == 1, "number": number}
+        points.append(Point(overrides=overrides, graph=graph, folder=folder, prepare=prepare, **of_sweep))
     return points
 
 

@@ -1,11 +1,13 @@
 """What a headless run tells a terminal: events as lines or as JSON, reports, and how a sweep ended."""
 
+import itertools
 import json
 import os
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ SHOWN_FAILURES = 20
 MOST_SHOWN = 2000  # characters of an output that a terminal is given
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
 
+STREAM = 1  # the version of the lines of JSON: of another one, keys that were there may mean something else
+_numbers = itertools.count(1)
 _printing = threading.Lock()  # runs that overlap tell of their events from threads of their own
 
 
@@ -107,7 +111,8 @@ def event_printer(cancel: threading.Event) -> Callable[[Event], None]:
 
 def _print_line(plain: Mapping[str, Any]) -> None:
     with _printing:
-        print(json.dumps(plain), flush=True)
+        told = {"v": STREAM, "seq": next(_numbers), "time": datetime.now(UTC).isoformat(timespec="milliseconds")}
+        print(json.dumps(told | plain), flush=True)
 
 
 def print_report(report: Report, *, as_json: bool, debug: bool, is_one_of_many: bool = False) -> None:
