@@ -134,11 +134,12 @@ def nodes_of(
     words: str = "",
     ends: More | None = None,
     size: tuple[int, int] = (136, 104),
+    loader: str = "UNETLoader",
 ) -> dict[str, Any]:
     """A stock graph: a loader, LoRAs and other nodes before and behind Spread Model, and a KSampler."""
-    made: dict[str, Any] = {
-        "load": ("UNETLoader", {"unet_name": f"tiny_{kind}.safetensors", "weight_dtype": "default"})
-    }
+    file = f"tiny_{kind}.safetensors"
+    named = {"unet_name": file, "weight_dtype": "default"} if loader == "UNETLoader" else {"ckpt_name": file}
+    made: dict[str, Any] = {"load": (loader, named)}
     last = ["load", 0]
 
     def add(key: str, type: str, inputs: Mapping[str, Any]) -> None:
@@ -190,8 +191,33 @@ def nodes_of(
             first, last_text = [f"apply_{number}", 0], [f"apply_{number}", 1]
     how = {"seed": seed, "steps": steps, "cfg": cfg, "sampler_name": sampler, "scheduler": "simple", "denoise": 1.0}
     wires = {"model": last, "positive": first, "negative": last_text, "latent_image": ["empty", 0]}
+    if words == "mask":
+        made["drawn"] = ("SolidMask", {"value": 1.0, "width": 60, "height": 40})
+        made["masked"] = ("SetLatentNoiseMask", {"samples": ["empty", 0], "mask": ["drawn", 0]})
+        wires["latent_image"] = ["masked", 0]
     made["sample"] = ("KSampler", how | wires)
-    made["show"] = ("TestShow", {"latent": ["sample", 0], "name": name})
+    if words == "experts":  # as templates of Wan 2.2 have it: the second takes on what the first leaves
+        made["load_low"] = ("UNETLoader", {"unet_name": f"tiny_{kind}_low.safetensors", "weight_dtype": "default"})
+        made["shifted"] = ("ModelSamplingSD3", {"model": ["load_low", 0], "shift": 5.0})
+        low = ["shifted", 0]
+        if plan:
+            made["spread_low"] = ("LoomSpreadModel", {"model": low, "devices": DEVICES, "plan": plan})
+            low = ["spread_low", 0]
+        rest = {"noise_seed": seed, **{key: value for key, value in how.items() if key not in ("seed", "denoise")}}
+        part = {"add_noise": "enable", "start_at_step": 0, "end_at_step": 3, "return_with_leftover_noise": "enable"}
+        made["sample"] = ("KSamplerAdvanced", rest | wires | part)
+        part = {"add_noise": "disable", "start_at_step": 3, "end_at_step": 9, "return_with_leftover_noise": "disable"}
+        wires |= {"model": low, "latent_image": ["sample", 0]}
+        made["sample_low"] = ("KSamplerAdvanced", rest | wires | part)
+    if words == "custom":
+        made["noise"] = ("RandomNoise", {"noise_seed": seed})
+        made["chosen"] = ("KSamplerSelect", {"sampler_name": sampler})
+        made["sigmas"] = ("BasicScheduler", {"model": last, "scheduler": "simple", "steps": steps, "denoise": 1.0})
+        guided = {"model": last, "positive": first, "negative": last_text, "cfg": cfg}
+        made["guider"] = ("CFGGuider", guided)
+        given = {"noise": ["noise", 0], "guider": ["guider", 0], "sampler": ["chosen", 0], "sigmas": ["sigmas", 0]}
+        made["sample"] = ("SamplerCustomAdvanced", {**given, "latent_image": ["empty", 0]})
+    made["show"] = ("TestShow", {"latent": ["sample_low" if words == "experts" else "sample", 0], "name": name})
     return made
 
 
@@ -235,6 +261,36 @@ def conditioning(session: Session) -> None:
         nets = {"words": "control", "steps": 6, "size": (144, 112)}  # this kind of net pads nothing
         session.compare("two ControlNets, one for a part of the steps", plan, most=most, **nets)
     session.compare("a reference picture, cfg 1", "ring=2", most=ROUNDED, words="reference", cfg=1.0)
+
+
+def others(session: Session) -> None:
+    """Nodes of core that change a MODEL in ways that stay in the host, before and behind; loaders; two experts."""
+    for type, inputs in (
+        ("CFGZeroStar", {}),
+        ("CFGNorm", {"strength": 0.9, "pre_cfg": True}),
+        ("RenormCFG", {"cfg_trunc": 100.0, "renorm_cfg": 1.2}),
+        ("FreSca", {"scale_low": 1.0, "scale_high": 1.25, "freq_cutoff": 4}),
+        ("TCFG", {}),
+        ("Mahiro", {}),
+        ("Epsilon Scaling", {"scaling_factor": 1.01}),
+        ("TemporalScoreRescaling", {"tsr_k": 0.9, "tsr_sigma": 1.0}),
+        ("APG", {"eta": 0.5, "norm_threshold": 5.0, "momentum": -0.3}),
+        ("LazyCache", {"reuse_threshold": 0.2, "start_percent": 0.15, "end_percent": 0.95, "verbose": False}),
+        ("ScaleROPE", {f"{kind}_{axis}": 1.5 for kind in ("scale", "shift") for axis in "xyt"}),
+        ("DifferentialDiffusion", {"strength": 1.0}),
+    ):
+        whole = session.compare(f"{type} before", "ulysses=2", before={"other": (type, inputs)})
+        session.compare(f"{type} behind", "ulysses=2", whole=whole, after={"other": (type, inputs)})
+    windows: dict[str, Any] = {"context_length": 2, "context_overlap": 1, "context_schedule": "standard_static"}
+    windows |= {"context_stride": 1, "closed_loop": False, "fuse_method": "pyramid", "dim": 2, "freenoise": False}
+    windows |= {"cond_retain_index_list": "", "latent_retain_index_list": "", "split_conds_to_windows": False}
+    windows["causal_window_fix"] = True
+    if "wan" in KINDS:
+        session.compare("ContextWindowsManual", "ulysses=2", kind="wan", after={"o": ("ContextWindowsManual", windows)})
+        session.compare("two experts, one after the other", "ulysses=2", kind="wan", words="experts", steps=6)
+    session.compare("a mask of what is painted anew", "ulysses=2", words="mask")
+    session.compare("a checkpoint", "ulysses=2", loader="CheckpointLoaderSimple")
+    session.compare("SamplerCustomAdvanced", "ulysses=2", words="custom")
 
 
 def overhead(session: Session) -> None:
@@ -339,6 +395,7 @@ PARTS = {
     "models": models,
     "lora": lora,
     "conditioning": conditioning,
+    "others": others,
     "interrupts": interrupts,
     "traps": traps,
     "ranks": ranks,
@@ -349,7 +406,7 @@ PARTS = {
 def prepared(checkout: Path, python: str, base: Path) -> None:
     """Models and the nodes of this script in the server's folder."""
     (base / "custom_nodes" / NODES.name).symlink_to(NODES, target_is_directory=True)
-    for name in ("diffusion_models", "loras", "controlnet"):
+    for name in ("diffusion_models", "loras", "controlnet", "checkpoints"):
         (base / "models" / name).mkdir(parents=True)
     (base / "output").mkdir()
     surroundings = os.environ | ALONE | {"PYTHONPATH": str(SHIMS)}

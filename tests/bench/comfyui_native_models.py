@@ -74,8 +74,8 @@ def h3() -> Any:
     return MiniMaxH3Model(rope_inv_freq_len=4, **given, **ON_CPU)
 
 
-def filled(model: Any, std: float) -> Any:
-    torch.manual_seed(0)
+def filled(model: Any, std: float, seed: int = 0) -> Any:
+    torch.manual_seed(seed)
     for name, each in [*model.named_parameters(), *model.named_buffers()]:
         if not each.is_floating_point() or not each.numel():
             continue
@@ -105,8 +105,13 @@ for name in names:
     weights = {key: each.detach().contiguous().clone() for key, each in model.state_dict().items()}
     save_file(weights, folder / "diffusion_models" / f"tiny_{name}.safetensors")
     print(name, f"{sum(each.numel() for each in weights.values()) / 1e6:.1f} M", flush=True)
+    if name == "wan":  # the expert for the last steps
+        low = {key: each.detach().clone() for key, each in filled(model, std, seed=1).state_dict().items()}
+        save_file(low, folder / "diffusion_models" / "tiny_wan_low.safetensors")
     if name == "flux":
         save_file(lora(weights), folder / "loras" / "tiny_flux.safetensors")
+        whole = {f"model.diffusion_model.{key}": each for key, each in weights.items()}
+        save_file(whole, folder / "checkpoints" / "tiny_flux.safetensors")
         net = {key: each.detach().clone() for key, each in filled(control(), 0.05).state_dict().items()}
         net = {key.replace("_norm.weight", "_norm.scale"): each for key, each in net.items()}  # as its files have it
         save_file(net, folder / "controlnet" / "tiny_flux.safetensors")
