@@ -7,5 +7,6 @@ on_rank: What a rank does for a MODEL that is spread: it loads by the recipe, is
 patches: What a sampled clone of a MODEL carries beside its file: LoRA weights and core's own settings, as plain data.
 plans: Split plans of ComfyUI's own model classes: literal data, by module and class.
 recipe: A recipe: which core loader of ComfyUI made a MODEL, of which file and with which options, as plain data.
+rows: Rows of a forward: conditionings that ComfyUI asks for at once, shared out over the groups of the cfg axis.
 shell: A shell: what ComfyUI holds of a model that ranks hold. A patcher as any other, whose weights have no memory.
 """

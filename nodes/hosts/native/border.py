@@ -28,6 +28,7 @@ from ..comfy_process import ComfyProgress
 from . import patches
 from .on_rank import KEEP, KEPT, LACKING
 from .recipe import host_settings
+from .rows import unfit
 from .shell import count_ranks, is_shell
 
 if TYPE_CHECKING:
@@ -161,7 +162,8 @@ class Border:
         problem = next(map(_lost, patches.lacking_in(options)), "")
         if getattr(type(module), entry, None) is not getattr(original, "__func__", None):
             problem = _lost(f"another forward of {type(module).__name__}")
-        if problem := problem or _lost_or_none(patches.tampered(module, ours=self._forward)):
+        problem = problem or _lost_or_none(patches.tampered(module, ours=self._forward)) or unfit(self.plan, arguments)
+        if problem:
             self._whole_or_refuse(problem)
             return original(*args, **kwargs)
         self.num_asked += 1

@@ -86,9 +86,9 @@ def plan_for(place: Any) -> ParallelPlan:
         raise ValueError(worded(told, ", ".join(place.devices)))
     chosen = places.named_plan(place) if places.names_plan(place) else ParallelPlan(ulysses=count)
     assert chosen is not None
-    if chosen.sequence != chosen.num_ranks or chosen.weights > 1:
-        told = "plan {}: a MODEL of ComfyUI is spread by its tokens, not by guidance, layers or weights; {}"
-        advice = worded("use ulysses, ring and allgather, such as ulysses={}", count)
+    if chosen.num_shares > 1:
+        told = "plan {}: a MODEL of ComfyUI is spread by its tokens and conditionings, not by layers or weights; {}"
+        advice = worded("use cfg, ulysses, ring and allgather, such as ulysses={}", count)
         raise ValueError(worded(told, chosen, advice))
     return chosen
 
