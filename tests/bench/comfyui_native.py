@@ -104,7 +104,7 @@ class Session:
         self.tell(f"{label:44} {plan:12} {how}", is_right=share <= most)
         return whole
 
-    def refused(self, label: str, words: str, **given: Any) -> None:
+    def refused(self, label: str, words: str, /, **given: Any) -> None:
         """One sentence that names what is wrong, and nothing in place of a result."""
         found, why = self.sampled(**given)
         line = " ".join(why.split())
