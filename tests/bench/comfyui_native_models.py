@@ -1,4 +1,4 @@
-"""Tiny checkpoints in ComfyUI's own format, with random weights, a LoRA and a ControlNet.
+"""Tiny checkpoints in ComfyUI's own format, with random weights, a LoRA, a ControlNet and VAEs.
 
 python comfyui_native_models.py FOLDER NAME...
 
@@ -98,6 +98,17 @@ def lora(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return made
 
 
+def vaes() -> dict[str, Any]:
+    from comfy.ldm.modules.diffusionmodules.model import Decoder
+    from comfy.ldm.wan.vae import WanVAE
+
+    given = {"ch": 32, "out_ch": 3, "ch_mult": [1, 2, 4, 4], "num_res_blocks": 2, "attn_resolutions": []}
+    picture = torch.nn.Module()
+    picture.decoder = Decoder(in_channels=3, resolution=256, z_channels=16, **given)
+    more = {"num_res_blocks": 2, "temperal_downsample": [False, True, True]}
+    return {"flux": picture, "wan": WanVAE(dim=16, z_dim=16, dim_mult=[1, 2, 4, 4], **more)}
+
+
 MODELS = {"flux": flux, "qwen": qwen, "wan": wan, "z_image": z_image, "h3": h3}
 for name in names:
     std = {"z_image": 0.01, "qwen": 0.01}.get(name, 0.03)  # about 1 / sqrt(width): wider ones would overflow
@@ -110,3 +121,12 @@ for name in names:
         net = {key: each.detach().clone() for key, each in filled(control(), 0.05).state_dict().items()}
         net = {key.replace("_norm.weight", "_norm.scale"): each for key, each in net.items()}  # as its files have it
         save_file(net, folder / "controlnet" / "tiny_flux.safetensors")
+for name, model in vaes().items():
+    torch.manual_seed(0)
+    for key, each in model.state_dict().items():
+        width = each.shape[1:].numel() if each.ndim > 1 and "gamma" not in key else 400
+        torch.nn.init.normal_(each, mean=float("norm" in key or "gamma" in key), std=width**-0.5)
+    save_file(
+        {key: each.contiguous() for key, each in model.state_dict().items()},
+        folder / "vae" / f"tiny_{name}.safetensors",
+    )

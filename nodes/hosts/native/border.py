@@ -224,8 +224,12 @@ class Border:
 class Telling(ComfyProgress):
     """What ranks are busy with before their first answer, in ComfyUI's log."""
 
+    def __init__(self, node: str = "Spread Model") -> None:
+        super().__init__()
+        self._node = node
+
     def phase(self, text: str, *, is_loading: bool = False) -> None:
-        logger.info("Spread Model: %s", text)
+        logger.info("%s: %s", self._node, text)
         super().phase(text, is_loading=is_loading)
 
 

@@ -1,4 +1,4 @@
-"""Spread Model: a MODEL of ComfyUI's own loaders, for any of its samplers, computed by ranks on all devices."""
+"""Spread Model and Spread VAE: what ComfyUI's own loaders have loaded, computed by ranks on all devices."""
 
 import logging
 from typing import Any, ClassVar
@@ -93,4 +93,33 @@ def plan_for(place: Any) -> ParallelPlan:
     return chosen
 
 
-NATIVE: dict[str, Any] = {"LoomSpreadModel": SpreadModel}
+class SpreadVAE:
+    """ComfyUI's V1 node."""
+
+    TITLE = "Spread VAE"
+    CATEGORY, FUNCTION, OUTPUT_NODE = "latentloom/model", "spread_vae", False
+    RETURN_TYPES, RETURN_NAMES = ("VAE",), ("vae",)
+    OUTPUT_TOOLTIPS = ("The VAE, for VAE Decode; it encodes as it did before",)
+    SEARCH_ALIASES: ClassVar = ["multi gpu", "several gpus", "parallel", "latentloom", "vae decode untiled"]
+    DESCRIPTION = (
+        "The VAE spread over devices: each decodes its share of the rows, and the picture is the untiled one of one "
+        "device. A VAE of which that is not known is refused in one sentence."
+    )
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {
+            "required": {"vae": ("VAE", {"tooltip": "Of ComfyUI's own loaders"})},
+            "optional": {
+                "devices": ("STRING", {"default": "all", "tooltip": DEVICES_HELP}),
+                "allow_whole": ("BOOLEAN", {"default": False, "tooltip": WHOLE_HELP}),
+            },
+        }
+
+    def spread_vae(self, vae: Any, devices: str = "all", allow_whole: bool = False) -> tuple[Any]:
+        from .vae import spread_vae
+
+        return (spread_vae(vae, devices, allow_whole=allow_whole),)
+
+
+NATIVE: dict[str, Any] = {"LoomSpreadModel": SpreadModel, "LoomSpreadVAE": SpreadVAE}

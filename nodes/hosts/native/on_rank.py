@@ -39,6 +39,7 @@ class Held:
     kept: dict[int, torch.Tensor] = field(default_factory=dict)
     patches: tuple[str, ...] = ()  # the kinds of those that the clone carries
     checked: set[str] = field(default_factory=set)  # kinds of inputs for which its plan was checked
+    is_vae: bool = False
 
 
 HELD: dict[str, Held] = {}  # by recipe; the one used last at the end
@@ -100,7 +101,7 @@ def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
     is_last = bool(HELD) and next(reversed(HELD)) == key  # all others may have taken its place on the device
     held = HELD.pop(key, None)
     if setup is not None:
-        _set_up(setup["host"], seat.device)
+        set_up(setup["host"], seat.device)
         held = held or _loaded(request["recipe"], progress)
         held.kept.clear()
         if held.told != request["told"]:
@@ -118,7 +119,7 @@ def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
         if held.handle is None or not is_current(held.handle.mesh):
             _shard(held, request)
     except BaseException:
-        _make_room(0)  # which of them is on the device is not known any more
+        make_room(0)  # which of them is on the device is not known any more
         raise
     HELD[key] = held
     return held
@@ -127,7 +128,7 @@ def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
 def _loaded(recipe: Mapping[str, Any], progress: Progress) -> Held:
     from .recipe import made
 
-    _make_room(MOST_HELD - 1)
+    make_room(MOST_HELD - 1)
     progress.phase("loading the diffusion model", is_loading=True)
     return Held(base=made(recipe))
 
@@ -175,9 +176,10 @@ def _take_apart(held: Held) -> None:
         held.handle = None
 
 
-def _make_room(most: int) -> None:
-    """No more than so many models stay."""
-    for key in list(HELD)[: max(0, len(HELD) - most)]:
+def make_room(most: int, *, of_vaes: bool = False) -> None:
+    """No more than so many models stay, or VAEs."""
+    keys = [key for key, held in HELD.items() if held.is_vae == of_vaes]
+    for key in keys[: max(0, len(keys) - most)]:
         held = HELD.pop(key)
         _take_apart(held)
         held.clone.detach()
@@ -186,7 +188,7 @@ def _make_room(most: int) -> None:
         sys.modules["comfy.model_management"].soft_empty_cache()
 
 
-def _set_up(host: Mapping[str, Any], device: str) -> None:
+def set_up(host: Mapping[str, Any], device: str) -> None:
     """ComfyUI made importable in this process, which is no server, with the host's settings."""
     if "comfy.options" in sys.modules:
         return

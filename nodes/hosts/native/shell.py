@@ -28,9 +28,22 @@ def shell_of(patcher: Any, wanted: Callable[[], int]) -> Any:
     """
     if hasattr(patcher.model.diffusion_model, ASKED_BY_HOST):
         return patcher.clone()
+    return _without(patcher, ["diffusion_model"], wanted)
+
+
+def vae_shell_of(patcher: Any, decode: Callable[..., Any]) -> Any:
+    """The same of a VAE's patcher, whose model is decoded with by `decode`, and which nothing loads anew."""
+    found = _without(patcher, list(patcher.model._modules), lambda: 0)
+    vars(found.model)["decode"] = decode
+    found.cached_patcher_init = None
+    return found
+
+
+def _without(patcher: Any, names: list[str], wanted: Callable[[], int]) -> Any:
+    """A clone whose model's modules of these names have no weights."""
     model = copy.copy(patcher.model)
     vars(model)["_modules"] = dict(patcher.model._modules)
-    model.diffusion_model = weightless(patcher.model.diffusion_model)
+    model._modules.update({name: weightless(each) for name in names if (each := model._modules[name]) is not None})
     model.current_patcher, model.current_weight_patches_uuid = None, None
     model.model_loaded_weight_memory, model.model_lowvram, model.lowvram_patch_counter = 0, False, 0
     vars(model).update(dynamic_vbars={}, dynamic_pins={}, dynamic_patchers=set())  # of dynamic VRAM: its own

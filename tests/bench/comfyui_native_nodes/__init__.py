@@ -46,6 +46,29 @@ class Show:
         return {"ui": {"marks": marks}}
 
 
+class Latent:
+    """Latents of random numbers."""
+
+    RETURN_TYPES, FUNCTION, CATEGORY = ("LATENT",), "go", "test"
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {"required": {"seed": ("INT", {"default": 0}), "shape": ("STRING", {})}}
+
+    def go(self, seed: int, shape: str) -> tuple[Any]:
+        generator = torch.Generator().manual_seed(seed)
+        return ({"samples": torch.randn([int(each) for each in shape.split()], generator=generator)},)
+
+
+class ShowImage(Show):
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {"required": {"image": ("IMAGE",), "name": ("STRING", {})}}
+
+    def go(self, image: Any, name: str) -> dict[str, Any]:
+        return super().go({"samples": image}, name)
+
+
 class Ranks:
     """The processes of ranks that this server's pools have now."""
 
@@ -153,4 +176,4 @@ class ObjectPatch(Trap):
 
 
 TRAPS = (Attn1Patch, PatchesReplace, WrapperHook, Doubled, MultiGpu, NoRecipe, Nvfp4, NotNvfp4, ObjectPatch)
-NODE_CLASS_MAPPINGS = {f"Test{each.__name__}": each for each in (Cond, Show, Ranks, *TRAPS)}
+NODE_CLASS_MAPPINGS = {f"Test{each.__name__}": each for each in (Cond, Latent, Show, ShowImage, Ranks, *TRAPS)}
