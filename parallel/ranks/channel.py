@@ -129,9 +129,12 @@ def write_body(plain: Any) -> int:
     device. In memory, but for what is large (`unnamed_file`).
 
     Nothing is copied on the way but an accelerator's tensors, piece by piece: what is written is what the file takes.
+    A tensor that stands in several places is written once.
     """
-    tensors: list[Tensor] = []
-    pieces = safetensors_of(tensors, json.dumps(_without_tensors(plain, tensors)))
+    found: dict[int, tuple[int, Tensor]] = {}
+    text = json.dumps(_without_tensors(plain, found))
+    tensors = [tensor.detach() for _, tensor in found.values()]
+    pieces = safetensors_of(tensors, text)
     header = next(pieces)
     fd = unnamed_file(len(header) + sum(each.nbytes for each in tensors))
     try:
@@ -170,30 +173,32 @@ def read_body(fd: int) -> Any:
 
     try:
         with safe_open(f"/proc/self/fd/{fd}", framework="pt") as body:  # it takes a path, and maps what is there
-            return _with_tensors(json.loads(body.metadata()[PLAIN]), body)
+            tensors = {name: body.get_tensor(name) for name in body.keys()}  # noqa: SIM118 (it is no mapping)
+            return _with_tensors(json.loads(body.metadata()[PLAIN]), tensors)
     except FileNotFoundError:  # it is there; what safetensors was refused is a descriptor
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE)) from None
     finally:
         os.close(fd)
 
 
-def _without_tensors(plain: Any, tensors: list[Tensor]) -> Any:
+def _without_tensors(plain: Any, found: dict[int, tuple[int, Tensor]]) -> Any:
+    """Plain data with numbers for its tensors, which are put into `found` by their identity."""
     if plain is None or isinstance(plain, str | int | float):
         return plain
     if isinstance(plain, Mapping):
         assert TENSOR not in plain, f"{TENSOR} is no name for a value"
-        return {key: _without_tensors(value, tensors) for key, value in plain.items()}
+        return {key: _without_tensors(value, found) for key, value in plain.items()}
     if isinstance(plain, list | tuple):
-        return [_without_tensors(value, tensors) for value in plain]
-    tensors.append(cast("Tensor", plain).detach())
-    return {TENSOR: str(len(tensors) - 1)}
+        return [_without_tensors(value, found) for value in plain]
+    number, _ = found.setdefault(id(plain), (len(found), cast("Tensor", plain)))
+    return {TENSOR: str(number)}
 
 
-def _with_tensors(plain: Any, body: Any) -> Any:
+def _with_tensors(plain: Any, tensors: Mapping[str, Tensor]) -> Any:
     if isinstance(plain, dict):
         if TENSOR in plain:
-            return body.get_tensor(plain[TENSOR])
-        return {key: _with_tensors(value, body) for key, value in plain.items()}
+            return tensors[plain[TENSOR]]
+        return {key: _with_tensors(value, tensors) for key, value in plain.items()}
     if isinstance(plain, list):
-        return [_with_tensors(value, body) for value in plain]
+        return [_with_tensors(value, tensors) for value in plain]
     return plain

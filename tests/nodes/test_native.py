@@ -385,7 +385,7 @@ def test_conditioning_goes_to_ranks_once_and_what_moves_with_each_call() -> None
         given = {**call, "x": call["x"] + turn, "context": context.clone()}  # made anew for each step, and equal
         told = {name: sendable(each, name, sent) for name, each in given.items()}
         sizes.append(bytes_in(told["context"]))
-        here = _here(told, held, torch.device("cpu"))
+        here = _here(told, held, torch.device("cpu"), {})
         assert all(torch.equal(here[name], given[name]) for name in given)
     assert sizes == [context.numel() * 4, 0, 0] and KEEP not in told["context"] and KEPT in told["context"]
 

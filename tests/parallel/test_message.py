@@ -45,6 +45,14 @@ TENSORS = {
 }
 
 
+def test_a_tensor_in_several_places_goes_once() -> None:
+    x = torch.arange(4096.0)
+    fd = write_body({"a": [x, x], "b": x, "c": x.clone()})
+    assert 2 * x.nbytes < os.fstat(fd).st_size < 3 * x.nbytes
+    found = read_body(fd)
+    assert found["a"][0] is found["b"] and torch.equal(found["b"], x) and torch.equal(found["c"], x)
+
+
 def test_tensors_cross_together_bit_for_bit_and_are_summed_up_as_what_they_show() -> None:
     """Each begins where its dtype may, whatever goes before."""
     for found, (name, tensor) in zip(cross([*TENSORS.values()]), TENSORS.items(), strict=True):

@@ -220,7 +220,7 @@ def test_on_two_devices_it_is_written_once_and_read_once_in_each_rank(monkeypatc
             return found[0]["answer"]
 
     with Pool(["cpu", "cpu"], preload=preloads(BOBBIN)) as pool:
-        monkeypatch.setattr(placement.POOLS, "using", lambda model: contextlib.nullcontext(Counted(pool)))
+        monkeypatch.setattr(placement.POOLS, "using", lambda *_: contextlib.nullcontext(Counted(pool)))
         place = Place(devices=("cpu", "cpu"), plan="ulysses=2")
         latents, here = painted(dataclasses.replace(BOBBIN, place=place))
     assert here == {**ONCE, **WRITTEN, "read Latents": 1, "parsed a plan": 1}

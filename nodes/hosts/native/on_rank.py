@@ -85,9 +85,10 @@ def forward(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
         held.kept.pop(number, None)
     device = torch.device(seat.device)
     with torch.inference_mode():
-        options = Options(_here(request["options"], held, device))
+        moved: dict[int, torch.Tensor] = {}
+        options = Options(_here(request["options"], held, device, moved))
         options.left_out = frozenset(request["left_out"])
-        arguments = _here(request["arguments"], held, device)
+        arguments = _here(request["arguments"], held, device, moved)
         _check(held, arguments, options, progress, seat)
         out = held.handle.module(**arguments, transformer_options=options)
     return {"out": [x.contiguous() for x in out] if isinstance(out, list | tuple) else out.contiguous()}
@@ -207,18 +208,20 @@ def set_up(host: Mapping[str, Any], device: str) -> None:
     import comfy.ldm.modules.attention
 
 
-def _here(plain: Any, held: Held, device: torch.device) -> Any:
-    """Plain data of a call with its tensors on this device, and what was kept in its place."""
+def _here(plain: Any, held: Held, device: torch.device, moved: dict[int, torch.Tensor]) -> Any:
+    """Plain data of a call with its tensors on this device, each once, and what was kept in its place."""
     import torch
 
     if isinstance(plain, torch.Tensor):
-        return plain.to(device)
+        if id(plain) not in moved:
+            moved[id(plain)] = plain.to(device)
+        return moved[id(plain)]
     if isinstance(plain, Sequence) and not isinstance(plain, str):
-        return [_here(each, held, device) for each in plain]
+        return [_here(each, held, device, moved) for each in plain]
     if not isinstance(plain, Mapping):
         return plain
     if KEPT in plain:
         return held.kept[plain[KEPT]]
     if KEEP in plain:
         return held.kept.setdefault(plain[KEEP], plain["value"].to(device))
-    return {key: _here(each, held, device) for key, each in plain.items()}
+    return {key: _here(each, held, device, moved) for key, each in plain.items()}
