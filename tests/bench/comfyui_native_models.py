@@ -42,6 +42,16 @@ def control() -> Any:
     return ControlNetFlux(**(FLUX | {"depth": 2, "depth_single_blocks": 1}), **ON_CPU)
 
 
+def flux_gb() -> Any:
+    """About a gigabyte, for what is told of memory."""
+    from comfy.ldm.flux.model import Flux
+
+    given = {"in_channels": 16, "out_channels": 16, "vec_in_dim": 32, "context_in_dim": 64, "hidden_size": 1024}
+    given |= {"mlp_ratio": 4.0, "num_heads": 8, "depth": 4, "depth_single_blocks": 8, "axes_dim": [16, 56, 56]}
+    given |= {"theta": 10000, "patch_size": 2, "qkv_bias": True, "guidance_embed": True, "txt_ids_dims": []}
+    return Flux(**given, **ON_CPU)
+
+
 def qwen() -> Any:
     from comfy.ldm.qwen_image.model import QwenImageTransformer2DModel
 
@@ -98,7 +108,7 @@ def lora(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return made
 
 
-MODELS = {"flux": flux, "qwen": qwen, "wan": wan, "z_image": z_image, "h3": h3}
+MODELS = {"flux": flux, "flux_gb": flux_gb, "qwen": qwen, "wan": wan, "z_image": z_image, "h3": h3}
 for name in names:
     std = {"z_image": 0.01, "qwen": 0.01}.get(name, 0.03)  # about 1 / sqrt(width): wider ones would overflow
     model = filled(MODELS[name](), std)
