@@ -100,7 +100,7 @@ def filled(model: Any, std: float) -> Any:
 def lora(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     made, generator = {}, torch.Generator().manual_seed(3)
     for key, each in weights.items():
-        if key.endswith(("qkv.weight", "linear1.weight")):
+        if key.endswith(("qkv.weight", "linear1.weight", "qkv_proj.weight", "condition_proj.weight")):
             path = "diffusion_model." + key.removesuffix(".weight")
             made[f"{path}.lora_up.weight"] = torch.randn(each.shape[0], 4, generator=generator) * 0.1
             made[f"{path}.lora_down.weight"] = torch.randn(4, each.shape[1], generator=generator) * 0.1
@@ -115,8 +115,9 @@ for name in names:
     weights = {key: each.detach().contiguous().clone() for key, each in model.state_dict().items()}
     save_file(weights, folder / "diffusion_models" / f"tiny_{name}.safetensors")
     print(name, f"{sum(each.numel() for each in weights.values()) / 1e6:.1f} M", flush=True)
+    if name in ("flux", "h3"):
+        save_file(lora(weights), folder / "loras" / f"tiny_{name}.safetensors")
     if name == "flux":
-        save_file(lora(weights), folder / "loras" / "tiny_flux.safetensors")
         net = {key: each.detach().clone() for key, each in filled(control(), 0.05).state_dict().items()}
         net = {key.replace("_norm.weight", "_norm.scale"): each for key, each in net.items()}  # as its files have it
         save_file(net, folder / "controlnet" / "tiny_flux.safetensors")
