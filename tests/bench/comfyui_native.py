@@ -31,7 +31,7 @@ DEVICES = "cpu*2"
 EXACT, ROUNDED = 1e-6, 1e-6  # of the largest latent: what is allowed of ulysses, and of a ring
 EXACT_PIXELS = 1e-5
 SAMPLERS = ("euler", "dpmpp_2m", "uni_pc", "euler_ancestral")
-WIDTHS = {"flux": 64, "wan": 4096, "qwen": 3584, "z_image": 64, "h3": 80}
+WIDTHS = {"flux": 64, "flux_gb": 64, "wan": 4096, "qwen": 3584, "z_image": 64, "h3": 80}
 KINDS = tuple(os.environ.get("COMFYUI_MODELS", "flux,wan,qwen").split(","))
 INTERRUPTS = 20
 More = Mapping[str, tuple[str, Mapping[str, Any]]]
@@ -393,14 +393,14 @@ PARTS = {
 }
 
 
-def prepared(checkout: Path, python: str, base: Path) -> None:
+def prepared(checkout: Path, python: str, base: Path, kinds: tuple[str, ...] = KINDS) -> None:
     """Models and the nodes of this script in the server's folder."""
     (base / "custom_nodes" / NODES.name).symlink_to(NODES, target_is_directory=True)
     for name in ("diffusion_models", "loras", "controlnet", "vae"):
         (base / "models" / name).mkdir(parents=True)
     (base / "output").mkdir()
     surroundings = os.environ | ALONE | {"PYTHONPATH": str(SHIMS)}
-    command = [python, str(HERE / "comfyui_native_models.py"), str(base / "models"), *dict.fromkeys(("flux", *KINDS))]
+    command = [python, str(HERE / "comfyui_native_models.py"), str(base / "models"), *dict.fromkeys(("flux", *kinds))]
     subprocess.run(command, cwd=checkout, env=surroundings, check=True)
 
 

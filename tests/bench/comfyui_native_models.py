@@ -42,6 +42,16 @@ def control() -> Any:
     return ControlNetFlux(**(FLUX | {"depth": 2, "depth_single_blocks": 1}), **ON_CPU)
 
 
+def flux_gb() -> Any:
+    """About a gigabyte, for what is told of memory."""
+    from comfy.ldm.flux.model import Flux
+
+    given = {"in_channels": 16, "out_channels": 16, "vec_in_dim": 32, "context_in_dim": 64, "hidden_size": 1024}
+    given |= {"mlp_ratio": 4.0, "num_heads": 8, "depth": 4, "depth_single_blocks": 8, "axes_dim": [16, 56, 56]}
+    given |= {"theta": 10000, "patch_size": 2, "qkv_bias": True, "guidance_embed": True, "txt_ids_dims": []}
+    return Flux(**given, **ON_CPU)
+
+
 def qwen() -> Any:
     from comfy.ldm.qwen_image.model import QwenImageTransformer2DModel
 
@@ -90,7 +100,7 @@ def filled(model: Any, std: float) -> Any:
 def lora(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     made, generator = {}, torch.Generator().manual_seed(3)
     for key, each in weights.items():
-        if key.endswith(("qkv.weight", "linear1.weight")):
+        if key.endswith(("qkv.weight", "linear1.weight", "qkv_proj.weight", "condition_proj.weight")):
             path = "diffusion_model." + key.removesuffix(".weight")
             made[f"{path}.lora_up.weight"] = torch.randn(each.shape[0], 4, generator=generator) * 0.1
             made[f"{path}.lora_down.weight"] = torch.randn(4, each.shape[1], generator=generator) * 0.1
@@ -109,15 +119,16 @@ def vaes() -> dict[str, Any]:
     return {"flux": picture, "wan": WanVAE(dim=16, z_dim=16, dim_mult=[1, 2, 4, 4], **more)}
 
 
-MODELS = {"flux": flux, "qwen": qwen, "wan": wan, "z_image": z_image, "h3": h3}
+MODELS = {"flux": flux, "flux_gb": flux_gb, "qwen": qwen, "wan": wan, "z_image": z_image, "h3": h3}
 for name in names:
     std = {"z_image": 0.01, "qwen": 0.01}.get(name, 0.03)  # about 1 / sqrt(width): wider ones would overflow
     model = filled(MODELS[name](), std)
     weights = {key: each.detach().contiguous().clone() for key, each in model.state_dict().items()}
     save_file(weights, folder / "diffusion_models" / f"tiny_{name}.safetensors")
     print(name, f"{sum(each.numel() for each in weights.values()) / 1e6:.1f} M", flush=True)
+    if name in ("flux", "h3"):
+        save_file(lora(weights), folder / "loras" / f"tiny_{name}.safetensors")
     if name == "flux":
-        save_file(lora(weights), folder / "loras" / "tiny_flux.safetensors")
         net = {key: each.detach().clone() for key, each in filled(control(), 0.05).state_dict().items()}
         net = {key.replace("_norm.weight", "_norm.scale"): each for key, each in net.items()}  # as its files have it
         save_file(net, folder / "controlnet" / "tiny_flux.safetensors")

@@ -3,6 +3,7 @@ imported when used.
 
 border: The border: where ComfyUI's samplers ask for a MODEL's diffusion model, and ranks answer in its place.
 checked: Whether a plan gives a class of ComfyUI what one device gives, asked in ranks at the first use of both.
+mapped: Weights that are mapped, so that the host and all ranks hold them once between them.
 node: Spread Model and Spread VAE: what ComfyUI's own loaders have loaded, computed by ranks on all devices.
 on_rank: What a rank does for a MODEL that is spread: it loads by the recipe, is sharded, carries patches, answers.
 patches: What a sampled clone of a MODEL carries beside its file: LoRA weights and core's own settings, as plain data.

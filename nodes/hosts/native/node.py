@@ -1,5 +1,7 @@
 """Spread Model and Spread VAE: what ComfyUI's own loaders have loaded, computed by ranks on all devices."""
 
+import functools
+import json
 import logging
 from typing import Any, ClassVar
 
@@ -51,7 +53,8 @@ def spread(patcher: Any, devices: str, plan: str, *, allow_whole: bool = False) 
     whole runs are allowed.
     """
     from ....parallel.pool.pool import check_platform
-    from .border import Border
+    from .border import Border, forget
+    from .mapped import lease_of
     from .plans import plan_of
     from .recipe import recipe_of
     from .shell import bytes_of, shell_of
@@ -68,6 +71,10 @@ def spread(patcher: Any, devices: str, plan: str, *, allow_whole: bool = False) 
             raise
         logger.warning("Spread Model: this model runs whole on the host: %s", error)
         return patcher.clone()
+    patcher.detach()  # its weights are as the file has them, and not on the device where ranks may be
+    lease = lease_of(patcher.model, json.dumps(border.recipe, sort_keys=True), functools.partial(forget, border.recipe))
+    if not getattr(patcher, "is_dynamic", lambda: False)():  # whose weights are views of the file
+        border.shared = lease.share(patcher.model.diffusion_model)
     size, device = bytes_of(patcher.model.diffusion_model), str(patcher.load_device)
 
     def wanted() -> int:

@@ -94,6 +94,14 @@ def forward(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
     return {"out": [x.contiguous() for x in out] if isinstance(out, list | tuple) else out.contiguous()}
 
 
+def forget(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
+    """Nothing in the host can ask for the model of this recipe any more."""
+    key, keys = json.dumps(request["recipe"], sort_keys=True), list(HELD)
+    if key in keys:  # behind the one used last, another may have gone from the device: that one is loaded anew
+        _drop(keys if keys[-1] == key else [key])
+    return {}
+
+
 def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
     """The model that is asked for, sharded, on its device."""
     from ....parallel.mesh import is_current
@@ -103,7 +111,7 @@ def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
     held = HELD.pop(key, None)
     if setup is not None:
         set_up(setup["host"], seat.device)
-        held = held or _loaded(request["recipe"], progress)
+        held = held or _loaded(request["recipe"], setup["shared"], progress)
         held.kept.clear()
         if held.told != request["told"]:
             is_last = False
@@ -126,12 +134,16 @@ def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
     return held
 
 
-def _loaded(recipe: Mapping[str, Any], progress: Progress) -> Held:
+def _loaded(recipe: Mapping[str, Any], shared: Mapping[str, Any], progress: Progress) -> Held:
+    from .mapped import as_mapped, take
     from .recipe import made
 
     make_room(MOST_HELD - 1)
     progress.phase("loading the diffusion model", is_loading=True)
-    return Held(base=made(recipe))
+    with as_mapped():
+        base = made(recipe)
+    take(base.model.diffusion_model, shared)
+    return Held(base=base)
 
 
 def _carry(held: Held, carried: Mapping[str, Any], told: str) -> None:
@@ -180,7 +192,11 @@ def _take_apart(held: Held) -> None:
 def make_room(most: int, *, of_vaes: bool = False) -> None:
     """No more than so many models stay, or VAEs."""
     keys = [key for key, held in HELD.items() if held.is_vae == of_vaes]
-    for key in keys[: max(0, len(keys) - most)]:
+    _drop(keys[: max(0, len(keys) - most)])
+
+
+def _drop(keys: Sequence[str]) -> None:
+    for key in keys:
         held = HELD.pop(key)
         _take_apart(held)
         held.clone.detach()
