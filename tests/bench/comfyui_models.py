@@ -370,6 +370,18 @@ def fresh(value: Any) -> Any:
     return [fresh(each) for each in value] if isinstance(value, list) else value
 
 
+def in_two_rows(value: Any) -> Any:
+    """A call for two conditionings at once, of which the second is another; one that is for two stays as it is."""
+    if isinstance(value, Tensor):
+        is_one = value.ndim and value.shape[0] == 1
+        # of times both are the same, as ComfyUI asks; of masks the second hides other words
+        other = value if value.ndim < 2 else value.flip(-1) if value.ndim == 2 else value.flip(1)
+        return torch.cat([value, other]) if is_one else value
+    if isinstance(value, dict):
+        return {name: in_two_rows(each) for name, each in value.items()}
+    return [in_two_rows(each) for each in value] if isinstance(value, list) else value
+
+
 def outputs(model: nn.Module, call: dict[str, Any]) -> list[Tensor]:
     """What it gives: MiniMax H3 a video and its sound, the others one tensor."""
     with torch.no_grad():

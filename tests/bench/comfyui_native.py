@@ -247,6 +247,29 @@ def conditioning(session: Session) -> None:
     session.compare("a reference picture, cfg 1", "ring=2", most=ROUNDED, words="reference", cfg=1.0)
 
 
+def guidance(session: Session) -> None:
+    """Conditionings that ComfyUI batches, each on a rank of its own; and where it asks for one at a time."""
+    kinds = tuple(kind for kind in KINDS if kind != "h3")  # of which it batches none
+    for kind in kinds:
+        for sampler in SAMPLERS:
+            how = {"kind": kind, "sampler": sampler}
+            whole = session.compare(f"{kind}, {sampler}, cfg 3", "cfg=2", most=ROUNDED, **how)
+            session.compare(f"{kind}, {sampler}, cfg 3", "auto", most=ROUNDED, whole=whole, **how)
+        for plan in ("auto", "ulysses=2"):
+            session.compare(f"{kind}, cfg 1 behind cfg 3", plan, kind=kind, cfg=1.0)
+        session.refused(f"{kind}, cfg=2 at cfg 1", "use plan ulysses=2", kind=kind, plan="cfg=2", cfg=1.0)
+    session.compare("a LoRA behind", "cfg=2", most=ROUNDED, behind=(0.8,))
+    session.compare("conditioning for an area", "auto", most=ROUNDED, words="area")
+    session.refused("conditioning for an area", "each forward is of one row", plan="cfg=2", words="area")
+    other = {"other": ("TestMultiGpu", {})}
+    session.refused("MultiGPU CFG Split before", "MultiGPU", plan="cfg=2", before=other)
+    session.refused("MultiGPU CFG Split behind", "MultiGPU", plan="cfg=2", after=other)
+    whole, _ = session.sampled(cfg=1.0, seed=78)
+    found, why = session.sampled(plan="cfg=2", cfg=1.0, whole=True, seed=78)
+    is_right = found is not None and apart(whole, found) == 0
+    session.tell(f"{'cfg=2 at cfg 1, whole runs allowed':44} ran whole {why[:200]}", is_right=is_right)
+
+
 def overhead(session: Session) -> None:
     """How long a step of 64 x 64 takes whole and on the ranks: told, not judged."""
     for plan in ("", "ulysses=2"):
@@ -385,6 +408,7 @@ PARTS = {
     "models": models,
     "lora": lora,
     "conditioning": conditioning,
+    "guidance": guidance,
     "interrupts": interrupts,
     "traps": traps,
     "ranks": ranks,

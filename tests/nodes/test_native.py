@@ -367,6 +367,48 @@ def test_where_whole_runs_are_allowed_the_host_does_it_and_says_so(
         Asked(TWO, ParallelPlan(ulysses=2), {}).before(Patcher(**REFUSED["attn1_patch"]))
 
 
+def test_conditionings_are_shared_out_where_comfyui_batches_them_and_one_alone_is_refused(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(border, "count_ranks", lambda: None)
+    at = Asked(TWO, ParallelPlan(cfg=2), {})
+    at.before(Patcher())
+    with pytest.raises(ValueError, match=r"^plan cfg=2: cfg has nothing to do here.*use plan ulysses=2, or set allow"):
+        asked(at)
+    model = Model()
+    call = Executor(model._forward, model, [at.forward])
+    assert torch.equal(call.execute(torch.ones(2, 4), torch.ones(2), torch.ones(2, 9, 64)), torch.full((2, 4), 3.0))
+    assert at.num_asked == 1 and at.requests[0]["plan"] == "cfg=2"
+    at = Asked(TWO, ParallelPlan(cfg=2), {}, allow_whole=True)
+    at.before(Patcher())
+    assert torch.equal(asked(at), torch.full((1, 4), 2.0)) and "runs whole on the host: plan cfg=2" in caplog.text
+
+
+def test_auto_is_chosen_at_the_first_call_and_anew_where_rows_do_not_fit(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def chosen(module: Any, split: Any, given: Any, place: Place) -> tuple[ParallelPlan, str]:
+        plan = ParallelPlan(cfg=2) if len(given["x"]) == 2 else ParallelPlan(ulysses=2)
+        return plan, f"plan auto is {plan}"
+
+    monkeypatch.setattr(border, "count_ranks", lambda: None)
+    monkeypatch.setattr(border, "plan_of", lambda _: None)
+    monkeypatch.setattr(border, "choose", chosen)
+    caplog.set_level("INFO", "latentloom")
+    at, model = Asked(TWO, None, {}), Model()
+    call = Executor(model._forward, model, [at.forward])
+    told = []
+    for sizes in ((2, 2, 1, 2), (1, 2)):  # of two runs
+        at.before(Patcher())
+        for rows in sizes:
+            call.execute(torch.ones(rows, 4), torch.ones(rows), torch.ones(rows, 9, 64))
+            told.append((at.requests[-1]["plan"], at._told))
+    plans = [plan for plan, _ in told]
+    assert plans == ["cfg=2", "cfg=2", "ulysses=2", "ulysses=2", "ulysses=2", "ulysses=2"]
+    assert told[0] == told[1] and len({*told}) == 2  # ranks see that another plan is another
+    assert caplog.text.count("Spread Model: plan auto is") == 3
+
+
 # ---- conditioning, once
 
 
@@ -435,9 +477,8 @@ def test_a_shell_s_model_has_shapes_and_no_memory_and_the_other_keeps_its_weight
 @pytest.mark.parametrize(
     ("devices", "plan", "words"),
     [
-        ("cpu*2", "cfg=2", "not by guidance"),
-        ("cpu*2", "layers=2", "spread by its tokens"),
-        ("cpu*2", "ulysses=2,weights=2", "spread by its tokens"),
+        ("cpu*2", "layers=2", "not by layers or weights; use cfg, ulysses"),
+        ("cpu*2", "cfg=2,weights=2", "not by layers or weights; use cfg, ulysses"),
         ("cpu", "auto", "one device"),
     ],
 )
@@ -446,9 +487,10 @@ def test_plans_that_are_not_done_here_are_refused(devices: str, plan: str, words
         plan_for(read_place(devices, plan))
 
 
-def test_auto_is_what_rounds_as_one_device_does() -> None:
-    assert str(plan_for(read_place("cpu*2", "auto"))) == "ulysses=2"
+def test_a_plan_that_is_named_is_taken_and_auto_is_chosen_later() -> None:
+    assert plan_for(read_place("cpu*2", "auto")) is None
     assert str(plan_for(read_place("cpu*2", "allgather=2"))) == "allgather=2"
+    assert str(plan_for(read_place("cpu*4", "cfg=2,ulysses=2"))) == "cfg=2,ulysses=2"
 
 
 def test_without_leave_a_model_without_a_plan_is_refused_and_with_it_left_whole(

@@ -27,8 +27,11 @@ from ....pipelines.pools import POOLS
 from ....pipelines.values import Place
 from ..comfy_process import ComfyProgress
 from . import patches
+from .choosing import choose
 from .on_rank import KEEP, KEPT, LACKING
+from .plans import plan_of
 from .recipe import host_settings
+from .rows import unfit
 from .shell import count_ranks, is_shell
 
 if TYPE_CHECKING:
@@ -80,7 +83,7 @@ class Border:
     """One spread MODEL. `refusal` is why none of it can be spread, where whole runs are allowed."""
 
     place: Place
-    plan: ParallelPlan
+    plan: ParallelPlan | None  # None is `auto`: chosen at the first call of each run
     recipe: Mapping[str, Any]
     allow_whole: bool = False
     shared: Mapping[str, Any] = field(default_factory=dict)  # where ranks find the host's own weights
@@ -89,7 +92,9 @@ class Border:
     num_asked: int = 0  # calls of ranks in the run under way
     sent: Sent = field(default_factory=Sent)
     _patcher: Any = None  # the clone that is sampled
-    _told: str = ""  # a name of what it carries
+    _plan: ParallelPlan = field(default_factory=ParallelPlan)  # of the run under way
+    _is_chosen: bool = False  # whether that was settled
+    _told: str = ""  # a name of what the clone carries, and of the plan
     _ready: tuple[Any, ...] = ()  # to which ranks that was told
     _forward: Any = None  # ours, of a shell whose class asks no wrapper
 
@@ -127,9 +132,20 @@ class Border:
             self._whole_or_refuse(problem)
             return
         count_ranks()
-        self._patcher = patcher
-        told = [str(patcher.patches_uuid), str(self.plan), str(patcher.object_patches.get(patches.COMPUTE))]
-        self._told = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+        self._patcher, self._is_chosen = patcher, False
+
+    def _settle(self, module: Any, given: Mapping[str, Any]) -> None:
+        """The plan of the run: as it is named, or chosen at its first call, and anew at one whose rows do not go into
+        the groups of that."""
+        if self._is_chosen and not unfit(self._plan, given):
+            return
+        if self.plan is None:
+            self._plan, why = choose(module, plan_of(module), given, self.place)
+            logger.info("Spread Model: %s", why)
+        else:
+            self._plan = self.plan
+        told = [self._patcher.patches_uuid, self._plan, self._patcher.object_patches.get(patches.COMPUTE)]
+        self._told, self._is_chosen = hashlib.sha256(json.dumps([*map(str, told)]).encode()).hexdigest()[:16], True
 
     def sample(self, executor: Any, *args: Any, **kwargs: Any) -> Any:
         """Around the sampler: a run whose forward did not reach the ranks says so."""
@@ -166,9 +182,11 @@ class Border:
         problem = next(map(_lost, patches.lacking_in(options)), "")
         if getattr(type(module), entry, None) is not getattr(original, "__func__", None):
             problem = _lost(f"another forward of {type(module).__name__}")
-        if problem := problem or _lost_or_none(patches.tampered(module, ours=self._forward)):
+        problem = problem or _lost_or_none(patches.tampered(module, ours=self._forward))
+        if problem := problem or (unfit(self.plan, arguments) if self.plan else ""):
             self._whole_or_refuse(problem)
             return original(*args, **kwargs)
+        self._settle(module, arguments)
         self.num_asked += 1
         left_out = [name for name, each in options.items() if name not in OF_THE_HOST and not _is_plain(each)]
         told = {k: v for k, v in options.items() if k not in OF_THE_HOST and k not in left_out}
@@ -181,7 +199,7 @@ class Border:
             request = {
                 "recipe": self.recipe,
                 "told": self._told,
-                "plan": str(self.plan),
+                "plan": str(self._plan),
                 "entry": entry,
                 "arguments": {k: sendable(v, k, self.sent) for k, v in arguments.items() if v is not None},
                 "options": {k: sendable(v, f"transformer_options.{k}", self.sent) for k, v in told.items()},
@@ -199,7 +217,7 @@ class Border:
 
     def _asked(self, call: Callable[..., dict[str, Any]]) -> dict[str, Any]:
         """The ranks' answer; they are told what they do not hold."""
-        progress, num_ranks = Telling(), self.plan.num_ranks
+        progress, num_ranks = Telling(), self._plan.num_ranks
         with POOLS.using(self.place, lambda: [ON_RANK]) as pool:
             try:
                 for is_again in (False, True):

@@ -32,6 +32,7 @@ from ....parallel.sharding.split_plan import SplitPlan
 from ....parallel.together import highest
 from ....pipelines.selfcheck.first_use import VARIABLE, NotTheSame, keep, kept
 from ....pipelines.selfcheck.passes import Verdict, self_check
+from .rows import carrying, share_rows
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -88,10 +89,12 @@ def _tried(model: nn.Module, given: Mapping[str, Any], split: SplitPlan, mesh: M
     from ....parallel.sharding.shard import shard
 
     title, made = type(model).__name__, functools.cache(lambda: twin_of(model, split, device))
+    where = carrying(given)
 
     @contextlib.contextmanager
     def sharded() -> Iterator[dict[str, nn.Module]]:
         handle = shard(made(), split, mesh)
+        share_rows(handle, where)
         yield {title: made()}
         if mesh.plan.weights > 1:  # shared out for good
             made.cache_clear()
@@ -102,7 +105,7 @@ def _tried(model: nn.Module, given: Mapping[str, Any], split: SplitPlan, mesh: M
     def whole() -> Iterator[dict[str, nn.Module]]:
         yield {title: made()}
 
-    small = small_of(model, given, mesh.plan.sequence)
+    small = small_of(model, given, mesh.plan.sequence, rows=mesh.plan.cfg)
     return self_check(lambda parts: parts[title](**small), mesh=mesh, sharded=sharded, whole=whole, split=split)
 
 
@@ -196,17 +199,22 @@ def _by_parts(layer: Any, parts: list[Tensor], x: Tensor) -> Tensor:
 # ---- its inputs
 
 
-def small_of(model: nn.Module, given: Mapping[str, Any], num_ranks: int) -> dict[str, Any]:
-    """Arguments of the same kinds, at a size of few odd rows and columns of tokens, which no number of ranks divides;
-    pictures, text and residuals are noise, of numbers and masks the first and the last."""
+def small_of(model: nn.Module, given: Mapping[str, Any], num_ranks: int, *, rows: int = 1) -> dict[str, Any]:
+    """Arguments of the same kinds, at a size of few odd rows and columns of tokens, which no number of ranks divides,
+    and of so many conditionings as groups share out; pictures, text and residuals are noise, of numbers and masks the
+    first and the last."""
     latents = given["x"][0] if isinstance(given["x"], list | tuple) else given["x"]
-    return {name: _Small(model, latents, given, num_ranks).of(name, value) for name, value in given.items()}
+    small = _Small(model, latents, given, num_ranks, most=max(BATCH, rows))
+    return {name: small.of(name, value) for name, value in given.items()}
 
 
 class _Small:
     """Makes what belongs to a picture that small, or to a text that short."""
 
-    def __init__(self, model: nn.Module, latents: Tensor, given: Mapping[str, Any], num_ranks: int) -> None:
+    def __init__(
+        self, model: nn.Module, latents: Tensor, given: Mapping[str, Any], num_ranks: int, *, most: int
+    ) -> None:
+        self._most = most  # of its batch
         patch: Any = getattr(model, "patch_size", getattr(model, "patch", 1))
         self._patch, count = int(patch if isinstance(patch, int) else patch[-1]), max(2, num_ranks)
         self._odd = [size * self._patch for size in (count | 1, 2 * count + 1)]
@@ -243,7 +251,7 @@ class _Small:
 
         is_mask = "mask" in name or not x.is_floating_point()
         if x.ndim and x.shape[0] == self._batch:
-            x = x[:BATCH]
+            x = x[: self._most]
         if x.ndim > 3:
             sizes = self._odd if tuple(x.shape[-2:]) == self._canvas else self._odder
             x = x[..., : sizes[0], : sizes[1]]
@@ -281,7 +289,7 @@ def _key(model: nn.Module, given: Mapping[str, Any], mesh: Mesh, device: str, pa
         hashlib.sha256(source.read_bytes()).hexdigest() if source.is_file() else "",
         _version(),
         weights,
-        {name: kind_of(value) for name, value in sorted(given.items()) if name != "transformer_options"},
+        kinds_of({name: value for name, value in sorted(given.items()) if name != "transformer_options"}, mesh),
         sorted(patches),
         [str(mesh.plan), title_of(device)],
         [__version__, torch.__version__],
@@ -295,6 +303,11 @@ def _version() -> str:
 
         return version
     return ""
+
+
+def kinds_of(given: Mapping[str, Any], mesh: Mesh) -> Any:
+    """What the arguments of a call are like, and which of them groups of the cfg axis get a share of."""
+    return [kind_of(given), sorted(carrying(given)) if mesh.plan.cfg > 1 else []]
 
 
 def kind_of(value: Any) -> Any:

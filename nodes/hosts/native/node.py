@@ -11,7 +11,10 @@ from ....pipelines import place as places
 
 logger = logging.getLogger("latentloom")
 DEVICES_HELP = "all, or a list such as cuda:0,cuda:1, cuda*4 or cpu*2"
-PLAN_HELP = "auto, or degrees such as ulysses=2,allgather=2; their product is the number of devices"
+PLAN_HELP = (
+    "auto, or degrees such as cfg=2,ulysses=2; their product is the number of devices. cfg shares out conditionings, "
+    "where the sampler guides"
+)
 WHOLE_HELP = (
     "Off: what ranks cannot do exactly is refused in one sentence. On: such a run is done by ComfyUI itself, on its "
     "own device, and the log says so"
@@ -85,17 +88,17 @@ def spread(patcher: Any, devices: str, plan: str, *, allow_whole: bool = False) 
     return found
 
 
-def plan_for(place: Any) -> ParallelPlan:
-    """The plan that is named, else Ulysses over all devices. Raises `ValueError` for what is not done here."""
+def plan_for(place: Any) -> ParallelPlan | None:
+    """The plan that is named; None for `auto`, which is chosen once the model is sampled. Raises `ValueError` for what
+    is not done here."""
     count = place.group_size
     if count < 2:
         told = "Spread Model was given one device, {}; name two or more, such as cuda*2, or leave it out"
         raise ValueError(worded(told, ", ".join(place.devices)))
-    chosen = places.named_plan(place) if places.names_plan(place) else ParallelPlan(ulysses=count)
-    assert chosen is not None
-    if chosen.sequence != chosen.num_ranks or chosen.weights > 1:
-        told = "plan {}: a MODEL of ComfyUI is spread by its tokens, not by guidance, layers or weights; {}"
-        advice = worded("use ulysses, ring and allgather, such as ulysses={}", count)
+    chosen = places.named_plan(place)
+    if chosen is not None and chosen.num_shares > 1:
+        told = "plan {}: a MODEL of ComfyUI is spread by its tokens and conditionings, not by layers or weights; {}"
+        advice = worded("use cfg, ulysses, ring and allgather, such as ulysses={}", count)
         raise ValueError(worded(told, chosen, advice))
     return chosen
 

@@ -159,23 +159,25 @@ def _shard(held: Held, request: Mapping[str, Any]) -> None:
     from ....parallel.plan import ParallelPlan
     from ....parallel.sharding.shard import shard
     from .plans import plan_of
+    from .rows import share_rows
 
     _take_apart(held)
     module = held.clone.model.diffusion_model.eval().requires_grad_(False)
     if request["entry"] != "forward":  # what wrappers of other nodes stand around: they are in the host
         vars(module)["forward"] = getattr(module, request["entry"])
     held.handle = shard(module, plan_of(module), mesh_for(ParallelPlan.parse(request["plan"])))
+    share_rows(held.handle)
     held.checked.clear()
 
 
 def _check(held: Held, arguments: Mapping[str, Any], options: Options, progress: Progress, seat: Seat) -> None:
     """Collective: whether the plan gives this class what one device gives, at the first use with such inputs."""
-    from .checked import check_first_use, kind_of
+    from .checked import check_first_use, kinds_of
     from .plans import plan_of
 
-    if (kinds := json.dumps(kind_of(arguments), sort_keys=True)) in held.checked:
-        return
     assert held.handle is not None
+    if (kinds := json.dumps(kinds_of(arguments, held.handle.mesh), sort_keys=True)) in held.checked:
+        return
     module, given = held.handle.module, {**arguments, "transformer_options": options}
     how: dict[str, Any] = {"split": plan_of(module), "mesh": held.handle.mesh, "device": seat.device}
     check_first_use(module, given, progress=progress, patches=held.patches, **how)
