@@ -29,8 +29,9 @@ HERE = Path(__file__).resolve().parent
 NODES = HERE / "comfyui_native_nodes"
 DEVICES = "cpu*2"
 EXACT, ROUNDED = 1e-6, 1e-6  # of the largest latent: what is allowed of ulysses, and of a ring
+EXACT_PIXELS = 1e-5
 SAMPLERS = ("euler", "dpmpp_2m", "uni_pc", "euler_ancestral")
-WIDTHS = {"flux": 64, "wan": 4096, "qwen": 3584, "z_image": 64, "h3": 80}
+WIDTHS = {"flux": 64, "flux_gb": 64, "wan": 4096, "qwen": 3584, "z_image": 64, "h3": 80}
 KINDS = tuple(os.environ.get("COMFYUI_MODELS", "flux,wan,qwen").split(","))
 INTERRUPTS = 20
 More = Mapping[str, tuple[str, Mapping[str, Any]]]
@@ -72,12 +73,21 @@ class Session:
 
     def sampled(self, **given: Any) -> tuple[Any, str]:
         """The latents, or none and why."""
-        import torch
-
         self._number += 1
         name = f"n{self._number}"
+        return self._made(name, nodes_of(name, **given))
+
+    def shown(self, nodes: Mapping[str, Any]) -> tuple[Any, str]:
+        """The pictures of a node `decode`, or none and why."""
+        self._number += 1
+        name = f"n{self._number}"
+        return self._made(name, {**nodes, "show": ("TestShowImage", {"image": ["decode", 0], "name": name})})
+
+    def _made(self, name: str, nodes: Mapping[str, Any]) -> tuple[Any, str]:
+        import torch
+
         try:
-            found = self.ended(self.queue(nodes_of(name, **given)))
+            found = self.ended(self.queue(nodes))
         except Refused as error:
             return None, str(error)[:600]
         if found["status"]["status_str"] != "success":
@@ -414,6 +424,42 @@ def ranks(session: Session) -> None:
     session.compare("the next prompt", "ulysses=2", seed=9)
 
 
+def vae(session: Session) -> None:
+    """Stock VAE Decode behind Spread VAE, untiled and in tiles, and what Spread VAE does not take."""
+    for kind, shape in (("flux", "2 16 18 13"), ("wan", "1 16 3 9 11"), ("flux", "1 16 3 9")):
+        inputs: Mapping[str, Any] = {"vae_name": f"tiny_{kind}.safetensors"}
+        load = {"load": ("VAELoader", inputs), "latent": ("TestLatent", {"seed": 3, "shape": shape})}
+        for decoder, more in (
+            ("VAEDecode", {}),
+            ("VAEDecodeTiled", {"tile_size": 64, "overlap": 32, "temporal_size": 64, "temporal_overlap": 8}),
+        ):
+            wired = {"samples": ["latent", 0], **more}
+            whole, why = session.shown(load | {"decode": (decoder, {"vae": ["load", 0], **wired})})
+            assert whole is not None, why
+            spread = load | {"spread": ("LoomSpreadVAE", {"vae": ["load", 0], "devices": DEVICES})}
+            found, why = session.shown(spread | {"decode": (decoder, {"vae": ["spread", 0], **wired})})
+            label = f"{kind} {shape}, {decoder}"
+            if found is None:
+                session.tell(f"{label:44} fails: {why[:300]}", is_right=False)
+                continue
+            share = apart(whole, found)
+            session.tell(f"{label:44} {share:.1e} of the largest", is_right=share <= EXACT_PIXELS)
+    pids = session.ranks()
+    session.host.ask("/free", {"unload_models": True, "free_memory": True})
+    time.sleep(5)
+    left = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    session.tell(
+        f"{'POST /free, 5 s later':44} {len(left)} of {len(pids)} ranks left", is_right=bool(pids) and not left
+    )
+    alone = {
+        "load": ("VAELoader", {"vae_name": "pixel_space"}),
+        "latent": ("TestLatent", {"seed": 3, "shape": "1 3 8 8"}),
+    }
+    spread = alone | {"spread": ("LoomSpreadVAE", {"vae": ["load", 0], "devices": DEVICES})}
+    found, why = session.shown(spread | {"decode": ("VAEDecode", {"vae": ["spread", 0], "samples": ["latent", 0]})})
+    session.tell(f"{'another VAE':44} refused: {why[:200]}", is_right=found is None and "by rows" in why)
+
+
 PARTS = {
     "models": models,
     "lora": lora,
@@ -424,17 +470,18 @@ PARTS = {
     "traps": traps,
     "ranks": ranks,
     "overhead": overhead,
+    "vae": vae,
 }
 
 
-def prepared(checkout: Path, python: str, base: Path) -> None:
+def prepared(checkout: Path, python: str, base: Path, kinds: tuple[str, ...] = KINDS) -> None:
     """Models and the nodes of this script in the server's folder."""
     (base / "custom_nodes" / NODES.name).symlink_to(NODES, target_is_directory=True)
-    for name in ("diffusion_models", "loras", "controlnet", "checkpoints"):
+    for name in ("diffusion_models", "loras", "controlnet", "checkpoints", "vae"):
         (base / "models" / name).mkdir(parents=True)
     (base / "output").mkdir()
     surroundings = os.environ | ALONE | {"PYTHONPATH": str(SHIMS)}
-    command = [python, str(HERE / "comfyui_native_models.py"), str(base / "models"), *dict.fromkeys(("flux", *KINDS))]
+    command = [python, str(HERE / "comfyui_native_models.py"), str(base / "models"), *dict.fromkeys(("flux", *kinds))]
     subprocess.run(command, cwd=checkout, env=surroundings, check=True)
 
 

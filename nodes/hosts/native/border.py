@@ -10,6 +10,7 @@ control residuals go with each call.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import inspect
@@ -19,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ....parallel.errors import BadInput, Cancelled
+from ....parallel.errors import BadInput, Cancelled, LoomError
 from ....parallel.plan import ParallelPlan
 from ....parallel.wording import worded
 from ....pipelines.pools import POOLS
@@ -44,9 +45,10 @@ ON_RANK = ".nodes.hosts.native.on_rank"
 # Options of a call that only this process reads: other nodes' wrappers, and marks of the sampler.
 OF_THE_HOST = ("wrappers", "callbacks", "to_load_options", "prefetch_dynamic_vbars", "uuids", "patches")
 OF_THE_HOST = (*OF_THE_HOST, "patches_replace", "optimized_attention_override")
-MOVING = ("x", "timestep", "timesteps", "control")  # arguments that are others in each call
+# Arguments that are others in each call.
+MOVING = ("x", "timestep", "timesteps", "control", "transformer_options.sigmas")
 REBUILT = ("minimax_payload.layout",)  # objects that the model makes anew from the rest, where they are not given
-LEAST_KEPT, MOST_KEPT = 1024, 8  # bytes of a tensor that is kept in ranks; how many of one argument
+MOST_KEPT = 8  # tensors of one argument that ranks keep
 INSTEAD = "leave that node out, or Spread Model, or set allow_whole"
 
 
@@ -62,7 +64,7 @@ class Sent:
         """The tensor as a call says it."""
         import torch
 
-        if path.partition(".")[0] in MOVING or tensor.numel() * tensor.element_size() < LEAST_KEPT:
+        if path in MOVING or path.partition(".")[0] in MOVING:
             return tensor
         known = self.found.setdefault(path, [])
         for place, (number, each) in enumerate(known):
@@ -84,6 +86,7 @@ class Border:
     plan: ParallelPlan | None  # None is `auto`: chosen at the first call of each run
     recipe: Mapping[str, Any]
     allow_whole: bool = False
+    shared: Mapping[str, Any] = field(default_factory=dict)  # where ranks find the host's own weights
     refusal: str = ""
     is_whole: bool = False  # of the run under way
     num_asked: int = 0  # calls of ranks in the run under way
@@ -154,6 +157,8 @@ class Border:
                 raise
             raise ValueError(told) from error  # of the shell's weights, which have no memory
         finally:
+            if self.num_asked:
+                count_ranks()  # what was unloaded between two steps is there again, and not counted
             self._patcher = None  # which holds this border in turn, and is a clone that ends with its prompt
         if not self.num_asked and not self.is_whole:
             self._whole_or_refuse(told)
@@ -190,7 +195,7 @@ class Border:
             setup = None
             if is_first:
                 self.sent = Sent()
-                setup = {"host": host_settings(), "carried": patches.carried(self._patcher)}
+                setup = {"host": host_settings(), "carried": patches.carried(self._patcher), "shared": self.shared}
             request = {
                 "recipe": self.recipe,
                 "told": self._told,
@@ -242,9 +247,20 @@ class Border:
 class Telling(ComfyProgress):
     """What ranks are busy with before their first answer, in ComfyUI's log."""
 
+    def __init__(self, node: str = "Spread Model") -> None:
+        super().__init__()
+        self._node = node
+
     def phase(self, text: str, *, is_loading: bool = False) -> None:
-        logger.info("Spread Model: %s", text)
+        logger.info("%s: %s", self._node, text)
         super().phase(text, is_loading=is_loading)
+
+
+def forget(recipe: Mapping[str, Any]) -> None:
+    """Have ranks let go of a model that nothing here asks for any more."""
+    for pool in list(POOLS.open.values()):
+        with contextlib.suppress(ValueError, LoomError):  # it has ended, and its models with it
+            pool.call(f"{ON_RANK}:forget", {"recipe": recipe}, num_ranks=pool.size)
 
 
 def _lost(what: str) -> str:

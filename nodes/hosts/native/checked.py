@@ -123,7 +123,8 @@ def twin_of(model: nn.Module, split: SplitPlan, device: str) -> nn.Module:
     # So wide as most layers are: there numbers stay about as large as they are, and all inputs count in what comes out.
     width = statistics.mode(each.shape[1:].numel() for each in weights)
     draws = torch.randn(PERIOD, generator=torch.Generator().manual_seed(0)).div_(width**0.5).to(device)
-    room = draws.repeat(-(-LARGE // PERIOD) + 1)
+    largest = min(LARGE, max(each.numel() for each in weights))
+    room = draws.repeat(-(-largest // PERIOD) + 1)
     blocks = [modules_at(model, path, type(model).__name__) for path in split.blocks]
     most = max(1, BLOCKS // len(blocks))
     left_out = {each for path in blocks for each in path[most:]}

@@ -1,5 +1,7 @@
-"""Spread Model: a MODEL of ComfyUI's own loaders, for any of its samplers, computed by ranks on all devices."""
+"""Spread Model and Spread VAE: what ComfyUI's own loaders have loaded, computed by ranks on all devices."""
 
+import functools
+import json
 import logging
 from typing import Any, ClassVar
 
@@ -54,7 +56,8 @@ def spread(patcher: Any, devices: str, plan: str, *, allow_whole: bool = False) 
     whole runs are allowed.
     """
     from ....parallel.pool.pool import check_platform
-    from .border import Border
+    from .border import Border, forget
+    from .mapped import lease_of
     from .plans import plan_of
     from .recipe import recipe_of
     from .shell import bytes_of, shell_of
@@ -71,6 +74,10 @@ def spread(patcher: Any, devices: str, plan: str, *, allow_whole: bool = False) 
             raise
         logger.warning("Spread Model: this model runs whole on the host: %s", error)
         return patcher.clone()
+    patcher.detach()  # its weights are as the file has them, and not on the device where ranks may be
+    lease = lease_of(patcher.model, json.dumps(border.recipe, sort_keys=True), functools.partial(forget, border.recipe))
+    if not getattr(patcher, "is_dynamic", lambda: False)():  # whose weights are views of the file
+        border.shared = lease.share(patcher.model.diffusion_model)
     size, device = bytes_of(patcher.model.diffusion_model), str(patcher.load_device)
 
     def wanted() -> int:
@@ -96,4 +103,33 @@ def plan_for(place: Any) -> ParallelPlan | None:
     return chosen
 
 
-NATIVE: dict[str, Any] = {"LoomSpreadModel": SpreadModel}
+class SpreadVAE:
+    """ComfyUI's V1 node."""
+
+    TITLE = "Spread VAE"
+    CATEGORY, FUNCTION, OUTPUT_NODE = "latentloom/model", "spread_vae", False
+    RETURN_TYPES, RETURN_NAMES = ("VAE",), ("vae",)
+    OUTPUT_TOOLTIPS = ("The VAE, for VAE Decode; it encodes as it did before",)
+    SEARCH_ALIASES: ClassVar = ["multi gpu", "several gpus", "parallel", "latentloom", "vae decode untiled"]
+    DESCRIPTION = (
+        "The VAE spread over devices: each decodes its share of the rows, and the picture is the untiled one of one "
+        "device. A VAE of which that is not known is refused in one sentence."
+    )
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {
+            "required": {"vae": ("VAE", {"tooltip": "Of ComfyUI's own loaders"})},
+            "optional": {
+                "devices": ("STRING", {"default": "all", "tooltip": DEVICES_HELP}),
+                "allow_whole": ("BOOLEAN", {"default": False, "tooltip": WHOLE_HELP}),
+            },
+        }
+
+    def spread_vae(self, vae: Any, devices: str = "all", allow_whole: bool = False) -> tuple[Any]:
+        from .vae import spread_vae
+
+        return (spread_vae(vae, devices, allow_whole=allow_whole),)
+
+
+NATIVE: dict[str, Any] = {"LoomSpreadModel": SpreadModel, "LoomSpreadVAE": SpreadVAE}

@@ -39,6 +39,7 @@ class Held:
     kept: dict[int, torch.Tensor] = field(default_factory=dict)
     patches: tuple[str, ...] = ()  # the kinds of those that the clone carries
     checked: set[str] = field(default_factory=set)  # kinds of inputs for which its plan was checked
+    is_vae: bool = False
 
 
 HELD: dict[str, Held] = {}  # by recipe; the one used last at the end
@@ -93,6 +94,14 @@ def forward(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
     return {"out": [x.contiguous() for x in out] if isinstance(out, list | tuple) else out.contiguous()}
 
 
+def forget(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
+    """Nothing in the host can ask for the model of this recipe any more."""
+    key, keys = json.dumps(request["recipe"], sort_keys=True), list(HELD)
+    if key in keys:  # behind the one used last, another may have gone from the device: that one is loaded anew
+        _drop(keys if keys[-1] == key else [key])
+    return {}
+
+
 def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
     """The model that is asked for, sharded, on its device."""
     from ....parallel.mesh import is_current
@@ -101,8 +110,8 @@ def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
     is_last = bool(HELD) and next(reversed(HELD)) == key  # all others may have taken its place on the device
     held = HELD.pop(key, None)
     if setup is not None:
-        _set_up(setup["host"], seat.device)
-        held = held or _loaded(request["recipe"], progress)
+        set_up(setup["host"], seat.device)
+        held = held or _loaded(request["recipe"], setup["shared"], progress)
         held.kept.clear()
         if held.told != request["told"]:
             is_last = False
@@ -119,18 +128,22 @@ def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
         if held.handle is None or not is_current(held.handle.mesh):
             _shard(held, request)
     except BaseException:
-        _make_room(0)  # which of them is on the device is not known any more
+        make_room(0)  # which of them is on the device is not known any more
         raise
     HELD[key] = held
     return held
 
 
-def _loaded(recipe: Mapping[str, Any], progress: Progress) -> Held:
+def _loaded(recipe: Mapping[str, Any], shared: Mapping[str, Any], progress: Progress) -> Held:
+    from .mapped import as_mapped, take
     from .recipe import made
 
-    _make_room(MOST_HELD - 1)
+    make_room(MOST_HELD - 1)
     progress.phase("loading the diffusion model", is_loading=True)
-    return Held(base=made(recipe))
+    with as_mapped():
+        base = made(recipe)
+    take(base.model.diffusion_model, shared)
+    return Held(base=base)
 
 
 def _carry(held: Held, carried: Mapping[str, Any], told: str) -> None:
@@ -178,9 +191,14 @@ def _take_apart(held: Held) -> None:
         held.handle = None
 
 
-def _make_room(most: int) -> None:
-    """No more than so many models stay."""
-    for key in list(HELD)[: max(0, len(HELD) - most)]:
+def make_room(most: int, *, of_vaes: bool = False) -> None:
+    """No more than so many models stay, or VAEs."""
+    keys = [key for key, held in HELD.items() if held.is_vae == of_vaes]
+    _drop(keys[: max(0, len(keys) - most)])
+
+
+def _drop(keys: Sequence[str]) -> None:
+    for key in keys:
         held = HELD.pop(key)
         _take_apart(held)
         held.clone.detach()
@@ -189,7 +207,7 @@ def _make_room(most: int) -> None:
         sys.modules["comfy.model_management"].soft_empty_cache()
 
 
-def _set_up(host: Mapping[str, Any], device: str) -> None:
+def set_up(host: Mapping[str, Any], device: str) -> None:
     """ComfyUI made importable in this process, which is no server, with the host's settings."""
     if "comfy.options" in sys.modules:
         return

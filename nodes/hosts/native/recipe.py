@@ -16,6 +16,11 @@ LOADERS: Mapping[str, Mapping[str, int]] = {
     "load_diffusion_model": {"path": 0, "options": 1},
     "load_checkpoint_guess_config": {"path": 0, "options": 6},
 }
+# Those of VAEs, likewise. What else they are given they read in the file.
+VAE_LOADERS: Mapping[str, Mapping[str, int]] = {
+    "load_vae_patcher": {"path": 0},
+    "load_checkpoint_vae_patcher": {"path": 0, "options": 2},
+}
 # Options of a loader that say where the host keeps the model; ranks have devices of their own.
 OF_THE_HOST = ("load_device", "offload_device", "initial_device")
 # What ComfyUI's command line decides of how a model is loaded and computes, by the names of its arguments.
@@ -27,28 +32,30 @@ SETTINGS = (
 )
 
 
-def recipe_of(patcher: Any) -> dict[str, Any]:
-    """What `made` of a rank takes. Raises `ValueError` for a MODEL whose loader is none of core's, or was given what is
-    no plain data.
+def recipe_of(patcher: Any, *, of_vae: bool = False) -> dict[str, Any]:
+    """What `made` of a rank takes. Raises `ValueError` for a MODEL or VAE whose loader is none of core's, or was given
+    what is no plain data.
     """
     import comfy.sd
 
     function, given, *_ = getattr(patcher, "cached_patcher_init", None) or (None, ())
-    name = next((name for name in LOADERS if function is not None and function is getattr(comfy.sd, name, None)), "")
+    loaders = VAE_LOADERS if of_vae else LOADERS
+    name = next((name for name in loaders if function is not None and function is getattr(comfy.sd, name, None)), "")
     if not name:
         maker = f"{getattr(function, '__module__', '?')}.{getattr(function, '__name__', '?')}" if function else ""
-        told = "this MODEL comes from {}, which ranks cannot load by; use one of ComfyUI's own loaders ({})"
-        raise ValueError(
-            worded(told, maker or "a loader that keeps no recipe", "Load Diffusion Model, Load Checkpoint")
+        kind, nodes = ("VAE", "Load VAE") if of_vae else ("MODEL", "Load Diffusion Model")
+        told = (
+            "this {} comes from {}, which ranks cannot load by; use one of ComfyUI's own loaders ({}, Load Checkpoint)"
         )
-    places = LOADERS[name]
-    path, options = Path(given[places["path"]]).absolute(), given[places["options"]] or {}
+        raise ValueError(worded(told, kind, maker or "a loader that keeps no recipe", nodes))
+    places = loaders[name]
+    path, options = Path(given[places["path"]]).absolute(), (given[places["options"]] if "options" in places else {})
     stat = path.stat()
     return {
         "loader": name,
         "path": str(path),
         "mark": [stat.st_size, stat.st_mtime_ns],
-        "options": {key: _plain(key, value) for key, value in options.items() if key not in OF_THE_HOST},
+        "options": {key: _plain(key, value) for key, value in (options or {}).items() if key not in OF_THE_HOST},
     }
 
 
@@ -80,7 +87,7 @@ def made(recipe: Mapping[str, Any]) -> Any:
     import torch
 
     loader, path = recipe["loader"], recipe["path"]
-    if loader not in LOADERS:
+    if loader not in LOADERS and loader not in VAE_LOADERS:
         raise ValueError(worded("{} is no loader of ComfyUI's that ranks load by", loader))
     try:
         stat = Path(path).stat()
@@ -94,6 +101,10 @@ def made(recipe: Mapping[str, Any]) -> Any:
     }
     if loader == "load_diffusion_model":
         return comfy.sd.load_diffusion_model(path, options, disable_dynamic=True)
+    if loader == "load_vae_patcher":
+        return comfy.sd.load_vae_patcher(path)
+    if loader == "load_checkpoint_vae_patcher":
+        return comfy.sd.load_checkpoint_vae_patcher(path, model_options=options)
     return comfy.sd.load_checkpoint_guess_config(
         path, output_vae=False, output_clip=False, model_options=options, disable_dynamic=True
     )[0]
