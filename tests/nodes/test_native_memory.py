@@ -16,7 +16,7 @@ from torch import nn
 from latentloom.nodes.hosts.native import border, mapped, on_rank, shell
 from latentloom.nodes.hosts.native.border import Border
 from latentloom.nodes.hosts.native.mapped import as_mapped, lease_of
-from latentloom.nodes.hosts.native.on_rank import HELD, Held, forget
+from latentloom.nodes.hosts.native.on_rank import HELD, KEEP, Held, _here, forget
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import SILENT
 from latentloom.parallel.ranks.seat import Seat
@@ -110,6 +110,16 @@ def test_a_rank_whose_weights_are_others_or_whose_host_has_gone_keeps_the_file_s
     del lease  # and its file with it
     mapped.take(late, told)
     assert shared(other) == shared(late) == set() and len(shared(model)) == 6
+
+
+def test_what_begins_anywhere_in_a_message_begins_in_a_rank_where_torch_s_own_tensors_do() -> None:
+    room = torch.arange(64.0)
+    odd, even = room[2:40], room[16:40]
+    assert odd.data_ptr() % 64 and not even.data_ptr() % 64
+    told = {"x": odd, "context": {KEEP: 1, "value": odd}, "y": even}
+    here = _here(told, held := Held(base=None), torch.device("cpu"), {})
+    assert all(each.data_ptr() % 64 == 0 for each in here.values()) and here["y"].data_ptr() == even.data_ptr()
+    assert torch.equal(here["x"], odd) and held.kept[1] is here["context"] is here["x"]
 
 
 # ---- who asks for a model
