@@ -139,9 +139,11 @@ def _loaded(recipe: Mapping[str, Any], shared: Mapping[str, Any], progress: Prog
 
     _make_room(MOST_HELD - 1)
     progress.phase("loading the diffusion model", is_loading=True)
-    with as_mapped():
+    with as_mapped(skips=bool(shared)):
         base = made(recipe)
-    take(base.model.diffusion_model, shared)
+    if shared and not take(base.model, shared):
+        with as_mapped():
+            base = made(recipe)
     return Held(base=base)
 
 
