@@ -234,11 +234,13 @@ def under(session: Session, flags: tuple[str, ...]) -> None:
     """A few prompts in a server of these flags."""
     label = " ".join(flags) or "no flags"
     offs, stale, let_go = [], [], ""
+    must(session, plan="ulysses=2", seed=1)
+    pids = session.ranks()
     for given in ({"seed": 1}, {"seed": 2}, {"seed": 2, "lora": (0.8,)}, {"seed": 3}, {"seed": 3, "kind": "h3"}):
         whole, found = must(session, **given), must(session, plan="ulysses=2", **given)
         offs.append(apart(whole, found))
     if flags[:1] != ("--cache-lru",):  # that one may keep the results of a graph that is not asked for any more
-        assert session.ranks()
+        assert session.ranks() == pids, "ranks go on with another model"
         waited, stale = without_weights(session.host), with_weights(session.host)
         let_go = f"; ranks had let go of what the cache had after {waited:.1f} s, {len(stale)} of them not"
     worst = max(offs)
