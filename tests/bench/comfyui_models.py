@@ -37,7 +37,15 @@ def made_of(kind: type, **config: Any) -> nn.Module:
     """On the CPU in fp32, no weight of it zero, so that nothing can hide."""
     import comfy.ops
 
-    model = kind(**config, dtype=torch.float32, device="cpu", operations=comfy.ops.disable_weight_init)
+    made: dict[str, Any] = {"dtype": torch.float32, "device": "cpu", "operations": comfy.ops.disable_weight_init}
+    while True:
+        try:
+            model = kind(**config, **made)
+            break
+        except TypeError as error:  # of an older version, which does not know an option
+            name = str(error).partition("unexpected keyword argument ")[2].strip("'")
+            if name not in config or config.pop(name):  # one that is on makes another model
+                raise
     torch.manual_seed(0)
     for name, each in [*model.named_parameters(), *model.named_buffers()]:
         if each.is_floating_point() and each.numel():
@@ -181,9 +189,9 @@ def next_dit(*, is_z_image: bool = True, batch: int = 1, has_references: bool = 
         **{"patch_size": 2, "in_channels": 16, "dim": wide * 64, "n_layers": 3, "n_refiner_layers": 2, "n_heads": 4},
         **{"n_kv_heads": 4, "multiple_of": 32, "ffn_dim_multiplier": 2.0, "norm_eps": 1e-5, "qk_norm": True},
         **{"cap_feat_dim": 48, "axes_dims": [wide * each for each in (4, 6, 6)], "axes_lens": [64, 64, 64]},
-        **{"rope_theta": 256.0, "z_image_modulation": is_z_image, "time_scale": 1000.0 if is_z_image else 1.0},
-        **{"pad_tokens_multiple": 32 if is_z_image else None},
     }
+    if is_z_image:
+        config |= {"rope_theta": 256.0, "z_image_modulation": True, "time_scale": 1000.0, "pad_tokens_multiple": 32}
     call: dict[str, Any] = {
         **{"x": noise(batch, 16, 13, 17), "timesteps": torch.full((batch,), 0.7), "context": noise(batch, 11, 48)},
         **{"num_tokens": 11, "attention_mask": None},

@@ -26,7 +26,7 @@ from ....parallel.sharding.split_plan import (
 )
 from ....pipelines.split_plans import SPLIT_PLANS
 
-JOINT, TOKENS = ("text", "image"), ("tokens",)
+JOINT, FLIPPED, TOKENS = ("text", "image"), ("image", "text"), ("tokens",)
 PATCH = 2  # rows and columns of latents to a token, where ControlNets add to tokens
 
 
@@ -55,6 +55,11 @@ def _per_token(e: Any, _: object, session: Any) -> Any:
     if e.ndim < 3 or e.shape[1] == 1:
         return e
     return session.cut(e.repeat_interleave(-(-length // e.shape[1]), dim=1)[:, :length], tokens(1), what="e")
+
+
+def _rotary(pe: Any, _: object, session: Any) -> Any:
+    """Angles of the joint sequence: B 1 S ..., and B S 1 ... up to 0.3.64."""
+    return session.cut(pe, Along(2 if pe.shape[1] == 1 else 1, JOINT), what="image_rotary_emb")
 
 
 def _refused(what: str) -> MadeAnew:
@@ -109,6 +114,19 @@ HUNYUAN_VIDEO = _two_streams(
         "final_layer": {"modulation_dims": Spans(("image",))},
     },
 )
+# Up to 0.3.64 the picture was first, and its tokens were taken from the joint sequence by their number.
+HUNYUAN_VIDEO_BEFORE = SplitPlan(
+    order=FLIPPED,
+    either=("text",),
+    blocks=HUNYUAN_VIDEO.blocks,
+    inputs={
+        **{"double_blocks.0": {"img": image(1), "txt": text(1)}},
+        **{"double_blocks.*": {"pe": Along(2, FLIPPED), "modulation_dims_img": Spans(("image",))}},
+        **{"single_blocks.*": {"pe": Along(2, FLIPPED), "modulation_dims": Spans(FLIPPED)}},
+        **{"": {"control": _refused("a ControlNet in this ComfyUI"), "ref_latent": _refused("a reference latent")}},
+    },
+    outputs={"single_blocks.-1": Along(1, FLIPPED)},
+)
 QWEN_IMAGE = SplitPlan(
     order=JOINT,
     either=("text",),
@@ -117,7 +135,7 @@ QWEN_IMAGE = SplitPlan(
         "": {"control": MadeAnew(_cut_control)},
         "transformer_blocks.0": {"hidden_states": image(1), "encoder_hidden_states": text(1)},
         "transformer_blocks.*": {
-            "image_rotary_emb": Along(2, JOINT),
+            "image_rotary_emb": MadeAnew(_rotary),
             "encoder_hidden_states_mask": text(1),
             "timestep_zero_index": Leading("image"),
         },
@@ -160,6 +178,10 @@ PLANS: Mapping[str, SplitPlan] = {
     "comfy.ldm.ernie.model.ErnieImageModel": ERNIE_IMAGE,
     "comfy.ldm.lightricks.model.LTXVModel": LTXV,
 }
+# Of classes that were built in another way before: what they have had since, and their plan without.
+BEFORE: Mapping[str, tuple[str, SplitPlan]] = {
+    "comfy.ldm.hunyuan_video.model.HunyuanVideo": ("vision_in", HUNYUAN_VIDEO_BEFORE),
+}
 
 
 def plan_of(module: object) -> SplitPlan:
@@ -172,4 +194,5 @@ def plan_of(module: object) -> SplitPlan:
     if (plan := PLANS.get(key) or SPLIT_PLANS.get(key)) is None:
         known = ", ".join(name.rpartition(".")[2] for name in PLANS)
         raise ValueError(f"{key} has no split plan; sample it on one device, or take one of {known}")
-    return plan
+    since, before = BEFORE.get(key, ("", plan))
+    return plan if hasattr(module, since) else before
