@@ -33,19 +33,22 @@ def set_up(folder: str) -> None:
     sys.argv = argv
 
 
+def built(kind: type, **config: Any) -> Any:
+    """A model of this class; an older version does not know each option, and does without one that is off."""
+    while True:
+        try:
+            return kind(**config)
+        except TypeError as error:
+            name = str(error).partition("unexpected keyword argument ")[2].strip("'")
+            if name not in config or config.pop(name):
+                raise
+
+
 def made_of(kind: type, **config: Any) -> nn.Module:
     """On the CPU in fp32, no weight of it zero, so that nothing can hide."""
     import comfy.ops
 
-    made: dict[str, Any] = {"dtype": torch.float32, "device": "cpu", "operations": comfy.ops.disable_weight_init}
-    while True:
-        try:
-            model = kind(**config, **made)
-            break
-        except TypeError as error:  # of an older version, which does not know an option
-            name = str(error).partition("unexpected keyword argument ")[2].strip("'")
-            if name not in config or config.pop(name):  # one that is on makes another model
-                raise
+    model = built(kind, **config, dtype=torch.float32, device="cpu", operations=comfy.ops.disable_weight_init)
     torch.manual_seed(0)
     for name, each in [*model.named_parameters(), *model.named_buffers()]:
         if each.is_floating_point() and each.numel():

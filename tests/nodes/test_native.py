@@ -142,6 +142,13 @@ def test_a_loader_that_is_none_of_core_s_is_refused_by_name(init: Any) -> None:
         recipe.recipe_of(Patcher(cached_patcher_init=init))
 
 
+def test_a_comfyui_that_keeps_no_recipes_is_to_be_updated() -> None:
+    patcher = Patcher()
+    del patcher.cached_patcher_init
+    with pytest.raises(ValueError, match="update ComfyUI"):
+        recipe.recipe_of(patcher)
+
+
 def test_an_object_among_a_loader_s_options_is_refused_by_name(tmp_path: Path) -> None:
     (file := tmp_path / "a.safetensors").write_bytes(b"a")
     with pytest.raises(ValueError, match="custom_operations, a type, which cannot be told"):

@@ -33,7 +33,11 @@ def recipe_of(patcher: Any) -> dict[str, Any]:
     """
     import comfy.sd
 
-    function, given, *_ = getattr(patcher, "cached_patcher_init", None) or (None, ())
+    if not hasattr(patcher, "cached_patcher_init"):
+        raise ValueError(
+            worded("this ComfyUI does not keep how it loaded a MODEL, and ranks load by that; update ComfyUI")
+        )
+    function, given, *_ = patcher.cached_patcher_init or (None, ())
     name = next((name for name in LOADERS if function is not None and function is getattr(comfy.sd, name, None)), "")
     if not name:
         maker = f"{getattr(function, '__module__', '?')}.{getattr(function, '__name__', '?')}" if function else ""
