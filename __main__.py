@@ -79,33 +79,25 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     from . import __version__
-    from .nodes.headless.options import (
-        FOLDERS,
-        comfy_options,
-        nodes_option,
-        plan_options,
-        reading_options,
-        run_options,
-        verify_options,
-    )
+    from .nodes.headless import options
 
     top = argparse.ArgumentParser(prog="latentloom", description="Workflow nodes for generative media.")
     top.add_argument("--version", action="version", version=f"latentloom {__version__}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    run_options(_command(commands, "run", run_command, "run a workflow file"))
+    options.run_options(_command(commands, "run", run_command, "run a workflow file"))
 
     check = _command(commands, "check", check_command, "say everything that is wrong with a workflow file")
     check.add_argument("file", type=Path)
     check.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     check.add_argument("--sweep", action="append", default=[], metavar="NAME=1..4")
-    reading_options(check)
+    options.reading_options(check)
 
     plan = _command(commands, "plan", plan_command, "say how a model or workflow would run here, or on a machine to be")
-    plan_options(plan)
+    options.plan_options(plan)
 
     nodes = _command(commands, "nodes", nodes_command, "list the nodes, or describe one")
     nodes.add_argument("id", nargs="?", default="")
-    nodes_option(nodes)
+    options.nodes_option(nodes)
 
     show = _command(commands, "show", show_command, "print the workflow that a picture, video or sound carries")
     show.add_argument("file", type=Path)
@@ -113,16 +105,16 @@ def parser() -> argparse.ArgumentParser:
 
     says = "check that a model gives the same on several devices as on one"
     verify = _command(commands, "verify", verify_command, says)
-    verify_options(verify)
+    options.verify_options(verify)
 
     models = _command(commands, "models", models_command, "list the models on this machine, or pull one from the hub")
     models.add_argument("action", nargs="?", choices=["list", "pull"], default="list")
     models.add_argument("id", nargs="?", default="", help="of a model to pull, such as Qwen/Qwen-Image")
     models.add_argument("--revision", default="", help="branch, tag or commit to pull")
-    models.add_argument("--models-dir", **FOLDERS, help="a folder of models")
+    models.add_argument("--models-dir", **options.FOLDERS, help="a folder of models")
 
     comfy = _command(commands, "comfy", comfy_command, "put the nodes into a ComfyUI, without a change to what it has")
-    comfy_options(comfy)
+    options.comfy_options(comfy)
 
     doctor = _command(commands, "doctor", doctor_command, "say what is wrong with this machine and how to mend it")
     for command in (comfy, doctor):
@@ -135,7 +127,7 @@ def parser() -> argparse.ArgumentParser:
 
         ui = _command(commands, "ui", ui_command, "open the page that builds, runs and keeps workflows")
         add_options(ui)
-        nodes_option(ui)
+        options.nodes_option(ui)
         ui.set_defaults(cluster="")
     return top
 

@@ -29,11 +29,11 @@ PYTHONS = ("bin/python", "Scripts/python.exe", "python.exe")
 HOMES = ("venv", ".venv", "../python_embeded")  # of such a Python; the last is that of ComfyUI's portable build
 TORCH = ("torch", "torchvision", "torchaudio")
 ASK_S, PIP_S = 60.0, 3600.0
-# Run by ComfyUI's Python: its version, and those of its packages; of two of one name the one that is imported.
+# Run by ComfyUI's Python: versions of its packages, of two of one name that of the one it imports; and its own.
 ASK = """import json, sys
 from importlib import metadata
 found = {each.metadata["Name"] or "": each.version for each in reversed(list(metadata.distributions()))}
-print(json.dumps([sys.version.split()[0], found]))"""
+print(json.dumps({**found, "python": sys.version.split()[0]}))"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ def install(folder: Path, *, python: Path | None = None, is_dry: bool = False) -
     link, was_linked = _link(folder.resolve())
     runs = (python or _python(folder)).absolute()  # unresolved: a virtual environment's is a link
     there = _packages(runs)
-    lacking = list(_lacking(there))
+    lacking = tuple(_lacking(there))
     changes = tuple(_pip(runs, folder, there, lacking, is_dry=is_dry)) if lacking else ()
     if not (was_linked or is_dry):
         try:
@@ -86,10 +86,10 @@ def install(folder: Path, *, python: Path | None = None, is_dry: bool = False) -
     return Installed(
         comfyui="".join(re.findall(r"__version__ *= *[\"'](.*?)[\"']", text_of(folder / MARKS[1]))),
         python=str(runs),
-        torch=there["torch"],
+        torch=there.get("torch", ""),
         link=str(link),
         was_linked=was_linked,
-        lacking=tuple(_row(need, there) for need in lacking),
+        lacking=lacking,
         changes=changes,
         is_dry=is_dry,
         note=note,
@@ -109,25 +109,23 @@ def _link(folder: Path) -> tuple[Path, bool]:
 
 
 def _python(folder: Path) -> Path:
-    places = [folder / home / python for home in HOMES for python in PYTHONS]
-    for place in places:
+    for place in (folder / home / python for home in HOMES for python in PYTHONS):
         if place.is_file():
             return place
     raise ValueError(f"{folder} has no Python in {' or '.join(HOMES)}; name the one that runs it: --python PYTHON")
 
 
 def _packages(python: Path) -> Mapping[str, str]:
-    """Versions of its packages by name, and its own by `python`."""
+    """Versions of its packages by name."""
     try:
         done = subprocess.run([python, "-c", ASK], capture_output=True, text=True, check=True, timeout=ASK_S)
-        version, found = json.loads(done.stdout)
+        return {canonicalize_name(name): version for name, version in json.loads(done.stdout).items()}
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         why = str(getattr(error, "stderr", "") or error).strip().splitlines()[-1]
         raise ValueError(f"{python} is no Python that runs ({why}); name ComfyUI's: --python PYTHON") from None
-    return {**{canonicalize_name(name): each for name, each in found.items()}, "python": version}
 
 
-def _lacking(there: Mapping[str, str]) -> Iterator[Requirement]:
+def _lacking(there: Mapping[str, str]) -> Iterator[Change]:
     """What of our requirements is not there, or is another version; `ValueError` for an unfit Python or torch."""
     python, lines = asked(PACKAGE)
     needs = [Requirement(f"python{python}"), *map(Requirement, lines)]
@@ -139,7 +137,7 @@ def _lacking(there: Mapping[str, str]) -> Iterator[Requirement]:
         if need in needs:
             told = f"{need.name} {version}" if version else f"no {need.name}"
             raise ValueError(f"ComfyUI's Python has {told}, and {NAME} needs {need}; that is yours to change")
-        yield need
+        yield Change(name=need.name, found=version, wanted=str(need.specifier))
 
 
 def _needs_of(folder: Path) -> list[Requirement]:
@@ -155,25 +153,24 @@ def _needs_of(folder: Path) -> list[Requirement]:
     return found
 
 
-def _row(need: Requirement, there: Mapping[str, str]) -> Change:
-    return Change(name=need.name, found=there.get(canonicalize_name(need.name), ""), wanted=str(need.specifier))
-
-
 def _pip(
-    python: Path, folder: Path, there: Mapping[str, str], lacking: Sequence[Requirement], *, is_dry: bool
+    python: Path, folder: Path, there: Mapping[str, str], lacking: Sequence[Change], *, is_dry: bool
 ) -> Iterator[Change]:
     """What pip installs, or would install, so that these are there. Raises `ValueError` where it cannot."""
     pins = {canonicalize_name(need.name): need.specifier for need in _needs_of(folder)} | dict.fromkeys(TORCH)
-    for row in (_row(need, there) for need in lacking if canonicalize_name(need.name) in pins):
-        if row.found:
+    for row in lacking:
+        if row.found and canonicalize_name(row.name) in pins:
             told = f"{row.name} {row.found} is ComfyUI's, and {NAME} needs {row.wanted}"
             raise ValueError(f'{told}; change it yourself: {python} -m pip install "{row.name}{row.wanted}"')
-    with tempfile.TemporaryDirectory() as name:
-        constraints, report = Path(name) / "constraints.txt", Path(name) / "report.json"
-        kept = [f"{name}=={there[name]}" if name in there else f"{name}{asked or ''}" for name, asked in pins.items()]
+    needs = [f"{row.name}{row.wanted}" for row in lacking]
+    kept = [
+        f"{name}=={there[name]}" if name in there else f"{name}{asked_for or ''}" for name, asked_for in pins.items()
+    ]
+    with tempfile.TemporaryDirectory() as room:
+        constraints, report = Path(room) / "constraints.txt", Path(room) / "report.json"
         constraints.write_text("\n".join(kept))
         command = [str(python), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
-        command += ["-c", str(constraints), *map(str, lacking)]
+        command += ["-c", str(constraints), *needs]
         try:
             tried = [*command, "--dry-run", "--report", str(report)]
             done = subprocess.run(tried, capture_output=True, text=True, check=False, timeout=PIP_S)
@@ -184,15 +181,12 @@ def _pip(
         if done.returncode:
             lines = (done.stderr or "").strip().splitlines() or ["see above"]
             why = next((line.partition(": ")[2] for line in lines if line.upper().startswith("ERROR: ")), lines[-1])
-            if held := sorted(
-                set(re.findall(r"\(constraint\) (\S+)", done.stdout or ""))
-            ):  # pip's account of a conflict
-                why = f"{', '.join(held)} would have to change"
-            told = "with torch and ComfyUI's packages as they are pip cannot install"
-            raise ValueError(f"{told} {', '.join(map(str, lacking))}: {why}; install them yourself with {python}")
-        rows = [each["metadata"] for each in json.loads(report.read_text())["install"]]
-    for row in rows:
-        yield Change(name=row["name"], found=there.get(canonicalize_name(row["name"]), ""), wanted=row["version"])
+            if held := re.findall(r"\(constraint\) (\S+)", done.stdout or ""):  # pip's account of a conflict
+                why = f"{', '.join(sorted({*held}))} would have to change"
+            told = f"with torch and ComfyUI's packages as they are pip cannot install {', '.join(needs)}: {why}"
+            raise ValueError(f"{told}; install them yourself with {python}")
+        for row in (each["metadata"] for each in json.loads(report.read_text())["install"]):
+            yield Change(name=row["name"], found=there.get(canonicalize_name(row["name"]), ""), wanted=row["version"])
 
 
 def as_text(found: Installed) -> str:

@@ -62,7 +62,7 @@ class Comfy:
     def has(
         self, packages: Mapping[str, str], *, python: str = "3.12.1", finds: Mapping[str, str] | None = None
     ) -> None:
-        (self.home / "packages.json").write_text(json.dumps([python, packages]))
+        (self.home / "packages.json").write_text(json.dumps({**packages, "python": python}))
         (self.home / "found.json").write_text(json.dumps(finds or {}))
 
     def asked(self) -> list[dict[str, Any]]:
