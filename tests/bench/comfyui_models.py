@@ -1,53 +1,18 @@
 """ComfyUI's own model classes, small, with random weights and inputs that look for trouble; for `comfyui_matrix.py`.
 
 Odd sizes, one text token, three heads, references, references at time zero, ControlNets, a time for each frame, masks,
-a batch of two. `CASES`: name -> () -> (model, arguments). `set_up` makes ComfyUI importable in a process that is no
-server, on the CPU. Nothing of ComfyUI is copied.
+a batch of two. `CASES`: name -> () -> (model, arguments), those of `comfyui_models_pictures.py` among them.
 """
 
 import importlib
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import comfyui_models_pictures
 import torch
-from torch import Tensor, nn
-
-Made = tuple[nn.Module, dict[str, Any]]
-
-
-def set_up(folder: str) -> None:
-    """ComfyUI reads the command line when it is imported, and fixes by it what attends."""
-    argv, sys.argv = sys.argv, ["comfyui"]
-    sys.path.insert(0, folder)
-    from comfy import options
-
-    options.enable_args_parsing(False)
-    from comfy.cli_args import args
-
-    args.cpu = True
-    args.use_pytorch_cross_attention = True  # what it takes on a CPU by itself never reaches torch's
-    import comfy.ldm.modules.attention  # noqa: F401
-
-    sys.argv = argv
-
-
-def made_of(kind: type, **config: Any) -> nn.Module:
-    """On the CPU in fp32, no weight of it zero, so that nothing can hide."""
-    import comfy.ops
-
-    model = kind(**config, dtype=torch.float32, device="cpu", operations=comfy.ops.disable_weight_init)
-    torch.manual_seed(0)
-    for name, each in [*model.named_parameters(), *model.named_buffers()]:
-        if each.is_floating_point() and each.numel():
-            is_scale = each.ndim < 2 and ("norm" in name or "inv_freq" in name)
-            nn.init.normal_(each, mean=float(is_scale), std=0.08 if each.ndim > 1 else 0.05)
-    return model.eval().requires_grad_(False)
-
-
-def noise(*shape: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+from comfyui_made import Made, made_of, noise, residuals
+from torch import nn
 
 
 def flux(
@@ -81,10 +46,6 @@ def flux(
     if has_control:
         call["control"] = residuals(batch, -(-size[0] // 2) * -(-size[1] // 2), heads * 16)
     return made_of(Flux, **config), call
-
-
-def residuals(batch: int, num_tokens: int, width: int) -> dict[str, list[Tensor | None]]:
-    return {"input": [noise(batch, num_tokens, width), None], "output": [noise(batch, num_tokens, width)]}
 
 
 def chroma(*, has_control: bool = False) -> Made:
@@ -282,6 +243,7 @@ CASES: dict[str, Callable[[], Made]] = {
     "minimax h3, mask": partial(minimax_h3, has_mask=True),
     "ernie image": ernie_image,
     "ltxv": ltxv,
+    **comfyui_models_pictures.CASES,
 }
 
 
@@ -359,19 +321,3 @@ WIDE: dict[str, Callable[[], Made]] = {
         **WAN_WIDE,
     ),
 }
-
-
-def fresh(value: Any) -> Any:
-    """Copies: models write into what they are given."""
-    if isinstance(value, Tensor):
-        return value.clone()
-    if isinstance(value, dict):
-        return {name: fresh(each) for name, each in value.items()}
-    return [fresh(each) for each in value] if isinstance(value, list) else value
-
-
-def outputs(model: nn.Module, call: dict[str, Any]) -> list[Tensor]:
-    """What it gives: MiniMax H3 a video and its sound, the others one tensor."""
-    with torch.no_grad():
-        found = model(**fresh(call), transformer_options={})
-    return list(found) if isinstance(found, list | tuple) else [found]
