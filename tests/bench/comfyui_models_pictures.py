@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from comfyui_made import Made, made_of, noise, residuals
+from torch import nn
 
 TIME = torch.tensor([0.7])
 
@@ -213,6 +214,147 @@ def pixart(*, batch: int = 1) -> Made:
     return made_of(PixArtMS, **config), call
 
 
+def cosmos_2(*, frames: int = 1, times: tuple[float, ...] = (0.7,), is_anima: bool = False, more: bool = False) -> Made:
+    from comfy.ldm.anima.model import Anima
+    from comfy.ldm.cosmos.predict2 import MiniTrainDIT
+
+    config = {
+        **{"max_img_h": 64, "max_img_w": 64, "max_frames": 8, "in_channels": 16, "out_channels": 16},
+        **{"patch_spatial": 2, "patch_temporal": 1, "model_channels": 72, "num_blocks": 3, "num_heads": 3},
+        **{"crossattn_emb_channels": 1024 if is_anima else 40, "pos_emb_cls": "rope3d", "mlp_ratio": 2.0},
+        **{"use_adaln_lora": True, "adaln_lora_dim": 8, "extra_per_block_abs_pos_emb": more},
+    }
+    time = torch.tensor([times]) if len(times) > 1 else torch.tensor(times)
+    call: dict[str, Any] = {"x": noise(1, 16, frames, 13, 17), "timesteps": time}
+    call["context"] = noise(1, 9, 1024) if is_anima else noise(1, 9, 40)
+    if is_anima and more:
+        call |= {"t5xxl_ids": torch.arange(5)[None], "t5xxl_weights": torch.full((1, 5, 1), 0.9)}
+        config["extra_per_block_abs_pos_emb"] = False
+    return made_of(Anima if is_anima else MiniTrainDIT, **config), call
+
+
+def hidream_o1(*, is_kept: bool = True, has_references: bool = False) -> Made:
+    from comfy.ldm.hidream_o1 import model as home
+
+    text = {
+        **{"vocab_size": home.TMS_TOKEN_ID + 1, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3},
+        **{"num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 32, "rope_dims": [6, 5, 5]},
+    }
+    vision = {"hidden_size": 48, "num_heads": 3, "intermediate_size": 64, "depth": 1, "num_position_embeddings": 16}
+    model = made_of(home.HiDreamO1Transformer, text_config_overrides=text, vision_config_overrides=vision)
+    ids, pixels = [[5, 6, 7, 8, 9, 10, 11, home.TMS_TOKEN_ID]], 5 * 7
+    call: dict[str, Any] = {"x": noise(1, 3, 160, 224), "timesteps": torch.tensor([700.0])}
+    if has_references:
+        call |= {"ref_patches": noise(1, 6, 3 * 32 * 32), "ref_pixel_values": noise(1, 16, 1536)}
+        call["ref_image_grid_thw"] = torch.tensor([[[1, 4, 4]]])
+        ids[0][1:1] = [home.IMAGE_TOKEN_ID] * 4
+        pixels += 6
+    count = len(ids[0]) + pixels
+    places = torch.arange(count) + torch.arange(3)[:, None]
+    shown = torch.tensor([[False] * len(ids[0]) + [True] * pixels])
+    call |= {
+        "input_ids": torch.tensor(ids),
+        "position_ids": places[None],
+        "vinput_mask": shown,
+        "ar_len": len(ids[0]) - 1,
+    }
+    if not is_kept:
+        model.register_forward_pre_hook(lambda module, _: module.clear_kv_cache())
+    return model, call
+
+
+def ace_step() -> Made:
+    from comfy.ldm.ace.model import ACEStepTransformer2DModel
+
+    config = {
+        **{"num_layers": 3, "inner_dim": 48, "attention_head_dim": 16, "num_attention_heads": 3, "mlp_ratio": 2.0},
+        **{"max_position": 128, "speaker_embedding_dim": 16, "text_embedding_dim": 40, "lyric_hidden_size": 1024},
+        **{"lyric_encoder_vocab_size": 50, "ssl_latent_dims": [8, 8]},
+    }
+    call = {"x": noise(1, 8, 16, 37), "timestep": torch.tensor([700.0]), "context": noise(1, 7, 40)}
+    call |= {"speaker_embeds": noise(1, 16), "lyric_token_idx": torch.arange(9)[None], "lyrics_strength": 0.9}
+    return made_of(ACEStepTransformer2DModel, **config), call
+
+
+def ace_step_15(*, is_song: bool = False) -> Made:
+    from comfy.ldm.ace.ace_step15 import AceStepConditionGenerationModel
+
+    config = {
+        **{"in_channels": 24, "hidden_size": 96, "text_hidden_dim": 40, "timbre_hidden_dim": 8, "num_heads": 6},
+        **{"audio_acoustic_hidden_dim": 8, "num_dit_layers": 3, "num_lyric_layers": 1, "num_timbre_layers": 1},
+        **{"num_tokenizer_layers": 1, "num_kv_heads": 2, "head_dim": 16, "intermediate_size": 64, "patch_size": 2},
+        **{"sliding_window": 5, "fsq_dim": 96, "encoder_hidden_size": 96, "encoder_intermediate_size": 64},
+        "encoder_num_heads": 6,
+    }
+    call: dict[str, Any] = {"x": noise(1, 8, 77), "timestep": TIME, "context": noise(1, 7, 40)}
+    call |= {"lyric_embed": noise(1, 5, 40), "refer_audio": noise(1, 8, 77), "is_covers": is_song and None}
+    if is_song:
+        call["audio_codes"] = torch.arange(13)[None]
+    return made_of(AceStepConditionGenerationModel, **config), call
+
+
+def stable_audio(*, is_third: bool = False, is_set_off: bool = False) -> Made:
+    from comfy.ldm.audio.dit import AudioDiffusionTransformer
+
+    config: dict[str, Any] = {
+        **{"io_channels": 8, "embed_dim": 128, "cond_token_dim": 64, "global_cond_dim": 24, "depth": 3, "num_heads": 4},
+        "num_memory_tokens": 0,
+    }
+    call: dict[str, Any] = {"x": noise(1, 8, 37), "timestep": TIME, "context": noise(1, 7, 64)}
+    call["global_embed"] = noise(1, 24)
+    if is_set_off:
+        config["attn_kwargs"] = {"qk_norm": "ln", "feat_scale": True}
+    if is_third:
+        config |= {"num_memory_tokens": 5, "attn_kwargs": {"qk_norm": "rms", "differential": True}}
+        config |= {"norm_type": "rms_norm", "local_add_cond_dim": 9, "global_cond_type": "adaLN"}
+        config |= {"global_cond_shared_embed": True, "timestep_features_type": "expo"}
+        call["local_add_cond"] = noise(1, 9, 37)
+    return made_of(AudioDiffusionTransformer, **config), call
+
+
+def minimax_music(*, length: int = 37) -> Made:
+    from comfy.ldm.minimax_music import dit
+    from comfy.ldm.modules.attention import attention_pytorch
+
+    dit.optimized_attention_for_device = lambda *_, **__: attention_pytorch  # what it takes on a CPU is not torch's
+
+    def small(*, operations: Any, **_: Any) -> nn.Module:
+        """Its sizes are no arguments: another core in a model without memory."""
+        model = dit.MiniMaxMusic3DiT(dtype=torch.float32, device="meta", operations=operations)
+        inner, how = model.diffusion_transformer, (torch.float32, "cpu", operations)
+        core = inner.transformer
+        core.project_in, core.project_out = operations.Linear(2304, 48, bias=False), operations.Linear(48, 128)
+        core.rotary_pos_emb = dit.RotaryEmbedding(8, *how[:2])
+        core.layers = nn.ModuleList(dit.TransformerBlock(48, 16, 64, *how) for _ in range(3))
+        inner.to_timestep_embed = nn.Sequential(operations.Linear(256, 48), nn.SiLU(), operations.Linear(48, 48))
+        return model.to_empty(device="cpu")
+
+    call = {"x": noise(1, 128, length), "timestep": TIME, "context": noise(1, 9, 8 * 4096)}
+    return made_of(small), call | {"conditioning_scale": torch.ones(1, 1, 1)}
+
+
+def hunyuan_3d(*, text: int = 7) -> Made:
+    from comfy.ldm.hunyuan3d.model import Hunyuan3Dv2
+
+    config = {
+        **{"in_channels": 8, "context_in_dim": 40, "hidden_size": 48, "mlp_ratio": 2.0, "num_heads": 3, "depth": 2},
+        **{"depth_single_blocks": 2, "qkv_bias": True, "guidance_embed": True},
+    }
+    call = {"x": noise(1, 8, 37), "timestep": TIME, "context": noise(1, text, 40), "guidance": torch.tensor([5.0])}
+    return made_of(Hunyuan3Dv2, **config), call
+
+
+def hunyuan_3d_21(*, batch: int = 2) -> Made:
+    from comfy.ldm.hunyuan3dv2_1.hunyuandit import HunYuanDiTPlain
+
+    config = {
+        **{"in_channels": 8, "hidden_size": 48, "context_dim": 40, "depth": 5, "num_heads": 3, "num_moe_layers": 2},
+        **{"guidance_cond_proj_dim": None, "num_experts": 4},
+    }
+    call = {"x": noise(batch, 8, 37), "t": torch.full((batch,), 0.7), "context": noise(batch, 7, 40)}
+    return made_of(HunYuanDiTPlain, **config), call
+
+
 PADDED = (1, 1, 1, 1, 0, 0, 0)
 CASES: dict[str, Callable[[], Made]] = {
     "sd 3": sd_3,
@@ -255,4 +397,24 @@ CASES: dict[str, Callable[[], Made]] = {
     "hunyuan dit": hunyuan_dit,
     "pixart": pixart,
     "pixart, batch 2": partial(pixart, batch=2),
+    "anima": partial(cosmos_2, is_anima=True),
+    "anima, adapter": partial(cosmos_2, is_anima=True, more=True),
+    "cosmos 2, frames": partial(cosmos_2, frames=3),
+    "cosmos 2, a time per frame": partial(cosmos_2, frames=3, times=(0.0, 0.7, 0.7)),
+    "cosmos 2, learned places": partial(cosmos_2, frames=3, more=True),
+    "hidream o1": hidream_o1,
+    "hidream o1, nothing kept": partial(hidream_o1, is_kept=False),
+    "hidream o1, references": partial(hidream_o1, has_references=True, is_kept=False),
+    "ace step": ace_step,
+    "ace step 1.5": ace_step_15,
+    "ace step 1.5, codes": partial(ace_step_15, is_song=True),
+    "stable audio": stable_audio,
+    "stable audio, set off": partial(stable_audio, is_set_off=True),
+    "stable audio 3": partial(stable_audio, is_third=True),
+    "minimax music": minimax_music,
+    "minimax music, two windows": partial(minimax_music, length=1001),
+    "hunyuan 3d": hunyuan_3d,
+    "hunyuan 3d, 1 text token": partial(hunyuan_3d, text=1),
+    "hunyuan 3d 2.1": hunyuan_3d_21,
+    "hunyuan 3d 2.1, one": partial(hunyuan_3d_21, batch=1),
 }

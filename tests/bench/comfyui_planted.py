@@ -99,7 +99,7 @@ def tried(kind: str, plan: str, case: str, plant: str) -> dict[str, Any]:
         try:
             said, is_refused = (
                 check_first_use(
-                    model, given, split=split, mesh=mesh, device="cpu", progress=Told(), patches=(kind, plant)
+                    model, given, split=split, mesh=mesh, device="cpu", progress=Told(), patches=(kind, case, plant)
                 ),
                 False,
             )

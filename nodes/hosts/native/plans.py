@@ -9,22 +9,11 @@ the class whole by `tests/bench/comfyui_matrix.py`, and has its rows there. Noth
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from ....parallel.sharding.split_plan import LOCAL, Along, Leading, MadeAnew, Spans, SplitPlan, tokens
+from ....parallel.sharding.split_plan import LOCAL, Along, Leading, Spans, SplitPlan, tokens
 from ....pipelines.split_plans import SPLIT_PLANS
 from . import plans_pictures
-from .plan_parts import JOINT, TOKENS, control, one_stream, qwen_image, refused, two_streams
-
-
-def _per_token(e: Any, _: object, session: Any) -> Any:
-    """Wan 2.2: a modulation for each frame, B F (6) C, as one for each of this rank's tokens."""
-    # As `repeat_e` spreads it over all tokens; over a rank's own it would spread all frames.
-    length = session.streams["tokens"].length
-    if e.ndim < 3 or e.shape[1] == 1:
-        return e
-    return session.cut(e.repeat_interleave(-(-length // e.shape[1]), dim=1)[:, :length], tokens(1), what="e")
-
+from .plan_parts import JOINT, PER_TOKEN, TOKENS, control, one_stream, qwen_image, refused, two_streams
 
 FLUX = two_streams(
     {"modulation_dims_img": Spans(("image",))},
@@ -46,8 +35,8 @@ WAN = SplitPlan(
     blocks=("blocks",),
     inputs={
         "blocks.0": {"x": tokens(1)},
-        "blocks.*": {"freqs": Along(1, TOKENS), "e": MadeAnew(_per_token)},
-        "head": {"e": MadeAnew(_per_token)},
+        "blocks.*": {"freqs": Along(1, TOKENS), "e": PER_TOKEN},
+        "head": {"e": PER_TOKEN},
     },
     outputs={"head": tokens(1)},
     attention={"cross_attn": (LOCAL,)},

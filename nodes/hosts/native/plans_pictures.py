@@ -1,4 +1,4 @@
-"""Split plans of ComfyUI's further classes of pictures: literal data, by module and class.
+"""Split plans of ComfyUI's classes of pictures, sound and shapes: literal data, by module and class.
 
 Each plan is compared with the class whole by `tests/bench/comfyui_matrix.py`, and has its rows there.
 """
@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ....parallel.sharding.split_plan import LOCAL, Along, Attend, MadeAnew, SplitPlan, image, text
+from ....parallel.sharding.split_plan import LOCAL, Along, Attend, Halo, MadeAnew, SplitPlan, Tail, image, text, tokens
 from ....pipelines.split_plans.joint_image import cut_image
-from .plan_parts import JOINT, TOKENS, control, one_stream, qwen_image, refused, two_streams
+from . import stand_ins
+from .plan_parts import JOINT, PER_TOKEN, TOKENS, control, one_stream, qwen_image, refused, two_streams
 
 IMAGE_TEXT = ("image", "text")
 ONLY_IMAGE = Attend(("image",), ("image",))
@@ -126,6 +127,106 @@ PIXEL_DIT = SplitPlan(
 )
 PID = replace(PIXEL_DIT, inputs={**PIXEL_DIT.inputs, "lq_proj.gate_modules.*": {"lq": MadeAnew(_as_tokens)}})
 
+GRID = Along(1, TOKENS, grid=3)  # frames, rows and columns
+# Cosmos Predict 2, and Anima, which is built on it.
+COSMOS_2 = SplitPlan(
+    order=TOKENS,
+    blocks=("blocks",),
+    inputs={
+        "blocks.0": {"x_B_T_H_W_D": GRID},
+        "blocks.*": {
+            "rope_emb_L_1_1_D": tokens(1),
+            "extra_per_block_pos_emb": GRID,
+            **dict.fromkeys(("emb_B_T_D", "adaln_lora_B_T_3D"), PER_TOKEN),
+        },
+        "final_layer": dict.fromkeys(("emb_B_T_D", "adaln_lora_B_T_3D"), PER_TOKEN),
+    },
+    outputs={"final_layer": GRID},
+    attention={"cross_attn": (LOCAL,)},
+)
+
+# ---- HiDream-O1: each token of the prompt sees those before it, the picture sees all; what the prompt gave is kept
+
+OF_PROMPT = Attend(("image",), JOINT)
+OF_KEPT = Attend(("image",), ("kept", "image"))
+
+
+def _with_prompt(ar_len: Any, given: Mapping[str, Any], session: Any) -> Any:
+    """Tell the session how many tokens come behind the `ar_len` of the prompt that see only those before them."""
+    x, more = given["x"], given.get("ref_patches")
+    pixels = (x.shape[-2] // 32) * (x.shape[-1] // 32) + (0 if more is None else more.shape[1])
+    session.define("image", given["input_ids"].shape[1] + pixels - ar_len)
+    return ar_len
+
+
+def _enter(x: Any, _: object, session: Any) -> Any:
+    session.define("text", x.shape[1] - session.streams["image"].length)  # none of it where it was kept
+    return session.cut(x, Along(1, JOINT), what="x")
+
+
+def _in_two_passes(attend: Any, _: object, session: Any) -> Any:
+    local, of_prompt, of_kept = (session.kinds.index(kind) for kind in (LOCAL, OF_PROMPT, OF_KEPT))
+
+    def told(q: Any, k: Any, *args: Any, **kwargs: Any) -> Any:
+        session.calls = (of_kept,) if q.shape[2] < k.shape[2] else (local, of_prompt)
+        return attend(q, k, *args, **kwargs)
+
+    return told
+
+
+HIDREAM_O1 = SplitPlan(
+    order=JOINT,
+    whole=("text", "kept"),
+    blocks=("language_model.layers",),
+    inputs={
+        "": {"ar_len": MadeAnew(_with_prompt)},
+        "language_model.layers.0": {"x": MadeAnew(_enter)},
+        "language_model.layers.*": {
+            "freqs_cis": Along(-2, JOINT),
+            "optimized_attention": MadeAnew(_in_two_passes),
+        },
+    },
+    outputs={"language_model.layers.-1": (Along(1, JOINT), None)},
+    attention={"self_attn": (LOCAL, OF_PROMPT, OF_KEPT)},
+)
+
+# ---- sound and shapes
+
+
+def _begin_anew(value: Any, _: object, session: Any) -> Any:
+    """A song that is longer than a window goes through all blocks once for each window."""
+    session.begin()
+    return value
+
+
+ACE_STEP = one_stream(
+    "transformer_blocks",
+    {"rotary_freqs_cis": tokens(0)},
+    enters="hidden_states",
+    attention={"cross_attn": (LOCAL,)},
+    processors={"attn": stand_ins.linear},
+    halos={"depth_conv.conv": Halo("tokens", 2, 1)},
+)
+ACE_STEP_15 = one_stream(
+    "decoder.layers",
+    {"position_embeddings": tokens(0)},
+    enters="hidden_states",
+    attention={"cross_attn": (LOCAL,)},
+    processors={"self_attn": stand_ins.windowed},
+)
+STABLE_AUDIO = one_stream(
+    "transformer.layers",
+    # What is painted anew is told of the sound behind memory tokens.
+    {"rotary_pos_emb": (tokens(0), None), "local_add_cond": Tail(1, "tokens")},
+    attention={"cross_attn": (LOCAL,)},
+    processors=dict.fromkeys(("self_attn", "cross_attn"), stand_ins.set_off),
+)
+MINIMAX_MUSIC = one_stream("diffusion_transformer.transformer.layers", {"rotation_matrix": tokens(2)})
+MINIMAX_MUSIC = replace(
+    MINIMAX_MUSIC, inputs={"diffusion_transformer": {"timestep": MadeAnew(_begin_anew)}, **MINIMAX_MUSIC.inputs}
+)
+HUNYUAN_3D_21 = one_stream("blocks", {}, enters="hidden_states", attention={"attn2": (LOCAL,)})
+
 PLANS: Mapping[str, SplitPlan] = {
     "comfy.ldm.modules.diffusionmodules.mmdit.OpenAISignatureMMDITWrapper": SD_3,
     "comfy.ldm.hidream.model.HiDreamImageTransformer2DModel": HIDREAM,
@@ -141,4 +242,13 @@ PLANS: Mapping[str, SplitPlan] = {
     "comfy.ldm.aura.mmdit.MMDiT": AURA_FLOW,
     "comfy.ldm.hydit.models.HunYuanDiT": HUNYUAN_DIT,
     "comfy.ldm.pixart.pixartms.PixArtMS": PIXART,
+    "comfy.ldm.anima.model.Anima": COSMOS_2,
+    "comfy.ldm.cosmos.predict2.MiniTrainDIT": COSMOS_2,
+    "comfy.ldm.hidream_o1.model.HiDreamO1Transformer": HIDREAM_O1,
+    "comfy.ldm.ace.model.ACEStepTransformer2DModel": ACE_STEP,
+    "comfy.ldm.ace.ace_step15.AceStepConditionGenerationModel": ACE_STEP_15,
+    "comfy.ldm.audio.dit.AudioDiffusionTransformer": STABLE_AUDIO,
+    "comfy.ldm.minimax_music.dit.MiniMaxMusic3DiT": MINIMAX_MUSIC,
+    "comfy.ldm.hunyuan3d.model.Hunyuan3Dv2": two_streams({}, {}, {}),
+    "comfy.ldm.hunyuan3dv2_1.hunyuandit.HunYuanDiTPlain": HUNYUAN_3D_21,
 }
