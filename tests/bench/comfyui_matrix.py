@@ -63,7 +63,7 @@ def joined() -> tuple[int, Any, Path]:
     sys.path.append(str(ROOT / "tests"))
     import torch
     import torch.distributed as dist
-    from comfyui_models import set_up
+    from comfyui_made import set_up
 
     import support.checkout  # noqa: F401 (makes the checkout importable)
 
@@ -75,7 +75,8 @@ def joined() -> tuple[int, Any, Path]:
 
 def compared(case: str, plan: str) -> Cell | None:
     """Collective: one cell, on the plan's ranks; None on the others."""
-    from comfyui_models import CASES, outputs
+    from comfyui_made import outputs
+    from comfyui_models import CASES
     from torch import equal
 
     from latentloom.nodes.hosts.native.plans import plan_of
@@ -89,18 +90,19 @@ def compared(case: str, plan: str) -> Cell | None:
     try:
         model, call = CASES[case]()
         whole = outputs(model, call)
-    except (ImportError, TypeError) as error:  # of an older version, which has no such class or option
+    except Exception as error:  # of an older version, which has no such class, option or input
         return {"absent": f"{error}"[:120]}
-    handle = shard(model, plan_of(model), mesh)
-    before = mesh.sent.sent_bytes
+    before, handle = mesh.sent.sent_bytes, None
     try:
+        handle = shard(model, plan_of(model), mesh)
         found = outputs(model, call)
     except Exception as error:
         if "is not split with" in str(error):
             return {"absent": f"{error}"[:120]}
         return {"error": f"{type(error).__name__}: {error}"[:240]}
     finally:
-        handle.remove()
+        if handle is not None:
+            handle.remove()
     return {
         "apart": max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(found, whole, strict=True)),
         "same": all(map(equal, found, whole)),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from comfyui_models import built
+from comfyui_made import built
 from safetensors.torch import save_file
 
 folder, names = Path(sys.argv[1]), sys.argv[2:]

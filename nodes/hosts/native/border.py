@@ -27,6 +27,7 @@ from ....pipelines.values import Place
 from ..comfy_process import ComfyProgress
 from . import patches
 from .on_rank import KEEP, KEPT, LACKING
+from .plan_parts import LATENTS, latents_in
 from .recipe import host_settings
 from .shell import count_ranks, is_shell
 
@@ -41,7 +42,7 @@ ON_RANK = ".nodes.hosts.native.on_rank"
 # Options of a call that only this process reads: other nodes' wrappers, and marks of the sampler.
 OF_THE_HOST = ("wrappers", "callbacks", "to_load_options", "prefetch_dynamic_vbars", "uuids", "patches")
 OF_THE_HOST = (*OF_THE_HOST, "patches_replace", "optimized_attention_override")
-MOVING = ("x", "timestep", "timesteps", "control")  # arguments that are others in each call
+MOVING = (*LATENTS, "timestep", "timesteps", "t", "control")  # arguments that are others in each call
 REBUILT = ("minimax_payload.layout",)  # objects that the model makes anew from the rest, where they are not given
 LEAST_KEPT, MOST_KEPT = 1024, 8  # bytes of a tensor that is kept in ranks; how many of one argument
 INSTEAD = "leave that node out, or Spread Model, or set allow_whole"
@@ -188,7 +189,7 @@ class Border:
             return request
 
         out = self._asked(call)["out"]
-        x = arguments["x"]
+        x = latents_in(arguments)
         device = (x[0] if isinstance(x, list | tuple) else x).device
         return [each.to(device) for each in out] if isinstance(out, list) else out.to(device)
 
