@@ -2,7 +2,8 @@
 
 COMFYUI_DIR=DIR COMFYUI_PYTHON=PYTHON python tests/bench/comfyui_native.py [PART...]
 
-DIR and PYTHON are as in `comfyui_session.py`; the parts are the names of PARTS, without one all.
+DIR and PYTHON are as in `comfyui_session.py`; the parts are the names of PARTS, without one all;
+`older` is of a ComfyUI such as 0.3.64, with COMFYUI_MODELS=wan.
 Weights are random and made here. Each line of a table compares the latents that a stock KSampler gives on `cpu*2`
 behind Spread Model with those without it: the same bits, or how far they are apart as a part of the largest. Exits 1
 where anything is not as it must be, and 0 with a word where ComfyUI is not here. COMFYUI_MODELS=flux,h3 chooses
@@ -460,6 +461,17 @@ def vae(session: Session) -> None:
     session.tell(f"{'another VAE':44} refused: {why[:200]}", is_right=found is None and "by rows" in why)
 
 
+def older(session: Session) -> None:
+    """Of a ComfyUI that keeps no recipes: refused, and where whole runs are allowed it runs whole."""
+    import torch
+
+    session.refused("a ComfyUI that keeps no recipes", "update ComfyUI", plan="ulysses=2", kind="wan")
+    whole, _ = session.sampled(kind="wan")
+    found, why = session.sampled(plan="ulysses=2", whole=True, kind="wan")
+    is_right = found is not None and all(map(torch.equal, whole, found))
+    session.tell(f"{'whole runs allowed':44} {why[:200] or 'ran whole'}", is_right=is_right)
+
+
 PARTS = {
     "models": models,
     "lora": lora,
@@ -472,6 +484,7 @@ PARTS = {
     "overhead": overhead,
     "vae": vae,
 }
+OTHERS = {"older": older}  # of another ComfyUI, by their names alone
 
 
 def prepared(checkout: Path, python: str, base: Path, kinds: tuple[str, ...] = KINDS) -> None:
@@ -498,7 +511,7 @@ def main(parts: list[str]) -> int:
         print("ComfyUI", host.ask("/system_stats")["system"]["comfyui_version"], flush=True)
         for name in parts or PARTS:
             print(name, flush=True)
-            PARTS[name](session)
+            (PARTS | OTHERS)[name](session)
         if copy := os.environ.get("COMFYUI_LOG"):
             shutil.copy(host.log, copy)
     print(f"{session.num_checked} checks, {len(session.failed)} failed")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from comfyui_made import built
 from safetensors.torch import save_file
 
 folder, names = Path(sys.argv[1]), sys.argv[2:]
@@ -49,7 +50,7 @@ def flux_gb() -> Any:
     given = {"in_channels": 16, "out_channels": 16, "vec_in_dim": 32, "context_in_dim": 64, "hidden_size": 1024}
     given |= {"mlp_ratio": 4.0, "num_heads": 8, "depth": 4, "depth_single_blocks": 8, "axes_dim": [16, 56, 56]}
     given |= {"theta": 10000, "patch_size": 2, "qkv_bias": True, "guidance_embed": True, "txt_ids_dims": []}
-    return Flux(**given, **ON_CPU)
+    return built(Flux, **given, **ON_CPU)
 
 
 def qwen() -> Any:

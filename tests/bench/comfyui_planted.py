@@ -99,12 +99,14 @@ def tried(kind: str, plan: str, case: str, plant: str) -> dict[str, Any]:
         try:
             said, is_refused = (
                 check_first_use(
-                    model, given, split=split, mesh=mesh, device="cpu", progress=Told(), patches=(kind, plant)
+                    model, given, split=split, mesh=mesh, device="cpu", progress=Told(), patches=(kind, case, plant)
                 ),
                 False,
             )
         except NotTheSame as error:
             said, is_refused = str(error), True
+        except Exception as error:
+            said, is_refused = f"{type(error).__name__}: {error}", False
     seconds, size = time.process_time() - began, peak.most - peak.before
     return {"said": said, "is_refused": is_refused, "seconds": seconds, "bytes": size, "phases": phases}
 

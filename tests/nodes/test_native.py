@@ -3,6 +3,7 @@
 import functools
 import inspect
 import json
+import subprocess
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -139,6 +140,13 @@ def test_a_core_loader_is_told_by_name_and_called_alike(tmp_path: Path) -> None:
 def test_a_loader_that_is_none_of_core_s_is_refused_by_name(init: Any) -> None:
     with pytest.raises(ValueError, match="use one of ComfyUI's own loaders"):
         recipe.recipe_of(Patcher(cached_patcher_init=init))
+
+
+def test_a_comfyui_that_keeps_no_recipes_is_to_be_updated() -> None:
+    patcher = Patcher()
+    del patcher.cached_patcher_init
+    with pytest.raises(ValueError, match="update ComfyUI"):
+        recipe.recipe_of(patcher)
 
 
 def test_an_object_among_a_loader_s_options_is_refused_by_name(tmp_path: Path) -> None:
@@ -501,6 +509,38 @@ def test_without_leave_a_model_without_a_plan_is_refused_and_with_it_left_whole(
         SpreadModel().spread_model(patcher, "cpu*2")
     [found] = SpreadModel().spread_model(patcher, "cpu*2", allow_whole=True)
     assert found.model is patcher.model and "runs whole" in caplog.text
+
+
+@pytest.mark.parametrize("system", ["win32", "darwin"])
+def test_where_ranks_cannot_be_it_says_so_at_once_and_leaves_the_graph_whole_with_leave_alone(
+    system: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    patcher = Patcher()
+    with pytest.raises(ValueError, match=f"several devices need Linux 5.3 or newer, and this is {system}"):
+        SpreadModel().spread_model(patcher)
+    [found] = SpreadModel().spread_model(patcher, allow_whole=True)
+    assert found.model is patcher.model and not found.wrappers
+    assert (
+        f"this model runs whole on the host: several devices need Linux 5.3 or newer, and this is {system}"
+        in caplog.text
+    )
+
+
+def test_the_nodes_load_where_python_has_no_modules_of_unix() -> None:
+    code = """
+import sys
+sys.modules.update(dict.fromkeys(("fcntl", "resource", "pwd", "grp", "termios", "pty", "curses", "readline")))
+import os
+for name in ("pidfd_open", "memfd_create", "sched_getaffinity", "fork", "getuid", "geteuid"):
+    vars(os).pop(name, None)
+import torch, diffusers
+sys.platform = "win32"
+import latentloom
+print(latentloom.NODE_CLASS_MAPPINGS["LoomSpreadModel"].TITLE)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "Spread Model\n", done.stderr
 
 
 def test_the_node_is_registered_with_what_comfyui_asks_of_one() -> None:

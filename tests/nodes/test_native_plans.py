@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bodies import native
-from latentloom.nodes.hosts.native.plans import FLUX, PLANS, plan_of
+from latentloom.nodes.hosts.native.plans import BEFORE, FLUX, PLANS, plan_of
 from latentloom.pipelines.selfcheck.passes import check_room, in_fp32
 from latentloom.pipelines.split_plans import SPLIT_PLANS
 from support.outside import python
@@ -69,13 +69,14 @@ def test_a_foreign_class_in_half_precision_computes_in_fp32_by_its_own_plan() ->
         assert all(each.dtype == torch.bfloat16 for each in half.parameters())
 
 
-def class_of(key: str) -> Any:
+def class_of(key: str, *has: str) -> Any:
     module, _, name = key.rpartition(".")
-    return type(name, (), {"__module__": module})()
+    return type(name, (), {"__module__": module, **dict.fromkeys(has)})()
 
 
 def test_a_class_is_known_by_its_module_and_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert all(plan_of(class_of(key)) is plan for key, plan in PLANS.items())
+    assert all(plan_of(class_of(key, BEFORE.get(key, ("",))[0])) is plan for key, plan in PLANS.items())
+    assert all(plan_of(class_of(key)) is plan for key, (_, plan) in BEFORE.items())
     with pytest.raises(ValueError, match=r"^comfy.ldm.wan.model.VaceWanModel has no split plan; sample it on"):
         plan_of(class_of("comfy.ldm.wan.model.VaceWanModel"))
     with pytest.raises(ValueError, match=r"^elsewhere.Flux has no split plan"):

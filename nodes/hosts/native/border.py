@@ -29,6 +29,7 @@ from ..comfy_process import ComfyProgress
 from . import patches
 from .choosing import choose
 from .on_rank import KEEP, KEPT, LACKING
+from .plan_parts import LATENTS, latents_in
 from .plans import plan_of
 from .recipe import host_settings
 from .rows import unfit
@@ -46,7 +47,7 @@ ON_RANK = ".nodes.hosts.native.on_rank"
 OF_THE_HOST = ("wrappers", "callbacks", "to_load_options", "prefetch_dynamic_vbars", "uuids", "patches")
 OF_THE_HOST = (*OF_THE_HOST, "patches_replace", "optimized_attention_override")
 # Arguments that are others in each call.
-MOVING = ("x", "timestep", "timesteps", "control", "transformer_options.sigmas")
+MOVING = (*LATENTS, "timestep", "timesteps", "t", "control", "transformer_options.sigmas")
 REBUILT = ("minimax_payload.layout",)  # objects that the model makes anew from the rest, where they are not given
 MOST_KEPT = 8  # tensors of one argument that ranks keep
 INSTEAD = "leave that node out, or Spread Model, or set allow_whole"
@@ -211,7 +212,7 @@ class Border:
             return request
 
         out = self._asked(call)["out"]
-        x = arguments["x"]
+        x = latents_in(arguments)
         device = (x[0] if isinstance(x, list | tuple) else x).device
         return [each.to(device) for each in out] if isinstance(out, list) else out.to(device)
 

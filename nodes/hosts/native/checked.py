@@ -32,6 +32,7 @@ from ....parallel.sharding.split_plan import SplitPlan
 from ....parallel.together import highest
 from ....pipelines.selfcheck.first_use import VARIABLE, NotTheSame, keep, kept
 from ....pipelines.selfcheck.passes import Verdict, self_check
+from .plan_parts import latents_in
 from .rows import carrying, share_rows
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 LARGE = 1 << 26  # numbers that weights share; a linear layer with more of them takes the same more than once
 BLOCKS = 2  # of a twin; one of each list where there are several
 PERIOD = 4194301  # random numbers, a prime, so that no two rows of a weight are alike
-TEXT, BATCH = 7, 2  # of the inputs that are tried, at most
+TEXT, BATCH, SEQUENCE = 7, 2, 307  # of the inputs that are tried, at most; the last of sound, and of a shape
+LEAST = {"PixArtMS": 24}  # rows of latents without which a class fails
 
 logger = logging.getLogger("latentloom")
 # What the ranks of a process group know of verdicts already, all alike; gone with the group.
@@ -161,8 +163,12 @@ class _Twin:
             kept = {name: each for name, each in values.items() if each not in self._left_out}
             vars(twin)[kind] = {name: None if each is None else make(each) for name, each in kept.items()}
         weight = module._parameters.get("weight")
-        if hasattr(module, "in_features") and weight is not None and weight.numel() > LARGE:
-            rows = LARGE // weight.shape[1]
+        if weight is None or weight.numel() <= LARGE:
+            return twin
+        rows = LARGE // weight.shape[1]
+        if hasattr(module, "num_embeddings"):
+            vars(twin)["forward"] = functools.partial(_looked_up, self._drawn(rows, weight.shape[1]))
+        if hasattr(module, "in_features"):
             sizes = [min(rows, weight.shape[0] - start) for start in range(0, weight.shape[0], rows)]
             parts = [self._drawn(size, weight.shape[1]) for size in sizes]
             vars(twin)["_parameters"]["weight"] = nn.Parameter(parts[0], requires_grad=False)
@@ -196,6 +202,13 @@ def _by_parts(layer: Any, parts: list[Tensor], x: Tensor) -> Tensor:
     return out if layer.bias is None else out + layer.bias
 
 
+def _looked_up(weight: Tensor, ids: Tensor, **_: Any) -> Tensor:
+    """A table that has fewer rows than there are numbers."""
+    import torch.nn.functional as F
+
+    return F.embedding(ids % len(weight), weight)
+
+
 # ---- its inputs
 
 
@@ -203,7 +216,8 @@ def small_of(model: nn.Module, given: Mapping[str, Any], num_ranks: int, *, rows
     """Arguments of the same kinds, at a size of few odd rows and columns of tokens, which no number of ranks divides,
     and of so many conditionings as groups share out; pictures, text and residuals are noise, of numbers and masks the
     first and the last."""
-    latents = given["x"][0] if isinstance(given["x"], list | tuple) else given["x"]
+    latents = latents_in(given)
+    latents = latents[0] if isinstance(latents, list | tuple) else latents
     small = _Small(model, latents, given, num_ranks, most=max(BATCH, rows))
     return {name: small.of(name, value) for name, value in given.items()}
 
@@ -215,21 +229,29 @@ class _Small:
         self, model: nn.Module, latents: Tensor, given: Mapping[str, Any], num_ranks: int, *, most: int
     ) -> None:
         self._most = most  # of its batch
-        patch: Any = getattr(model, "patch_size", getattr(model, "patch", 1))
-        self._patch, count = int(patch if isinstance(patch, int) else patch[-1]), max(2, num_ranks)
-        self._odd = [size * self._patch for size in (count | 1, 2 * count + 1)]
-        self._odder = [size * self._patch for size in (count + 1, count | 1)]  # of references
+        names = ("patch_size", "patch", "patch_spatial")
+        patch: Any = next((getattr(model, name) for name in names if hasattr(model, name)), 1)
+        self._patch = (patch, patch) if isinstance(patch, int) else tuple(patch[-2:])
+        count = max(2, num_ranks, LEAST.get(type(model).__name__, 0) // self._patch[-1])
+        self._odd = self._sizes(count | 1, 2 * count + 1)
+        self._odder = self._sizes(count + 1, count | 1)  # of references
         self._num_frames = 3 if count % 3 else 2  # no rank ends where a frame does
         self._batch, self._canvas = int(latents.shape[0]), (int(latents.shape[-2]), int(latents.shape[-1]))
         self._frames = int(latents.shape[2]) if latents.ndim > 4 else 0
+        self._length = int(latents.shape[-1]) if latents.ndim == 3 else 0  # of sound, or of a shape
+        self._numbered = given["position_ids"].shape[-1] if "position_ids" in given else 0  # all tokens, one by one
         context = given.get("context")
         self._text = context.shape[1] if context is not None and context.ndim > 2 else 0
-        self._tokens = self._num_tokens(*self._canvas, self._frames)
-        height, width = (min(a, b) for a, b in zip(self._odd, self._canvas, strict=True))
-        self._few = self._num_tokens(height, width, min(self._num_frames, self._frames))
 
-    def _num_tokens(self, height: int, width: int, frames: int) -> int:
-        return -(-height // self._patch) * -(-width // self._patch) * max(1, frames)
+    def _sizes(self, rows: int, columns: int) -> tuple[int, int]:
+        return rows * self._patch[0], columns * self._patch[-1]
+
+    def _num_tokens(self, *, is_small: bool, patch: tuple[int, ...]) -> int:
+        (height, width), frames = self._canvas, self._frames
+        if is_small:
+            height, width = (min(a, b) for a, b in zip(self._odd, self._canvas, strict=True))
+            frames = min(self._num_frames, frames)
+        return -(-height // patch[0]) * -(-width // patch[-1]) * max(1, frames)
 
     def of(self, name: str, value: Any) -> Any:
         import torch
@@ -250,22 +272,35 @@ class _Small:
         import torch
 
         is_mask = "mask" in name or not x.is_floating_point()
-        if x.ndim and x.shape[0] == self._batch:
-            x = x[: self._most]
-        if x.ndim > 3:
-            sizes = self._odd if tuple(x.shape[-2:]) == self._canvas else self._odder
-            x = x[..., : sizes[0], : sizes[1]]
-            x = x[:, :, : self._num_frames] if x.ndim > 4 else x
-        elif x.ndim == 3 and x.shape[1] == self._tokens and name != "context":
-            x = _ends(x, self._few)
-        elif x.ndim > 1 and x.shape[1] == self._text and (x.ndim == 3 or is_mask):
-            x = _ends(x, TEXT)
-        elif x.ndim == 2 and self._frames > 1 and x.shape[1] == self._frames:
-            x = x[:, : self._num_frames]
+        x = self._cut(name, x, is_mask)
         if x.ndim < 3 or is_mask:
             return x.clone().float() if x.is_floating_point() else x.clone()
         draw = torch.Generator().manual_seed(sum(x.shape))
         return torch.randn(x.shape, generator=draw).to(x.device)
+
+    def _cut(self, name: str, x: Tensor, is_mask: bool) -> Tensor:
+        if x.ndim and x.shape[0] == self._batch:
+            x = x[: self._most]
+        if x.ndim > 1 and x.shape[-1] == self._numbered:
+            fewer = (self._num_tokens(is_small=each, patch=self._patch) for each in (True, False))
+            return x[..., : self._numbered + next(fewer) - next(fewer)]
+        if x.ndim > 3 and "encoder" in name:  # a text in each layer of its encoder, B L T C
+            return x[:, :, :TEXT]
+        if x.ndim > 3:
+            sizes = self._odd if tuple(x.shape[-2:]) == self._canvas else self._odder
+            x = x[..., : sizes[0], : sizes[1]]
+            return x[:, :, : self._num_frames] if x.ndim > 4 else x
+        if x.ndim == 3 and name != "context" and "ref" not in name:
+            if x.shape[-1] == self._length:
+                return x[..., : SEQUENCE * self._patch[-1]]
+            for patch in (self._patch, (1, 1)):  # latents may be tokens already
+                if x.shape[1] == self._num_tokens(is_small=False, patch=patch):
+                    return _ends(x, self._num_tokens(is_small=True, patch=patch))
+        if x.ndim > 1 and x.shape[1] == self._text and (x.ndim == 3 or is_mask):
+            return _ends(x, TEXT)
+        if x.ndim == 2 and self._frames > 1 and x.shape[1] == self._frames:
+            return x[:, : self._num_frames]
+        return x
 
 
 def _ends(x: Tensor, count: int) -> Tensor:

@@ -38,7 +38,11 @@ def recipe_of(patcher: Any, *, of_vae: bool = False) -> dict[str, Any]:
     """
     import comfy.sd
 
-    function, given, *_ = getattr(patcher, "cached_patcher_init", None) or (None, ())
+    if not hasattr(patcher, "cached_patcher_init"):
+        raise ValueError(
+            worded("this ComfyUI does not keep how it loaded a MODEL, and ranks load by that; update ComfyUI")
+        )
+    function, given, *_ = patcher.cached_patcher_init or (None, ())
     loaders = VAE_LOADERS if of_vae else LOADERS
     name = next((name for name in loaders if function is not None and function is getattr(comfy.sd, name, None)), "")
     if not name:

@@ -19,18 +19,17 @@ from typing import TYPE_CHECKING, Any
 from ....parallel.group import Axis, Group
 from ....parallel.plan import ParallelPlan
 from ....parallel.wording import worded
+from .plan_parts import latents_in
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ....parallel.sharding.shard import ShardedModule
 
-LATENTS = ("x", "hidden_states")  # what classes call what they denoise
-
 
 def latents_of(given: Mapping[str, Any]) -> list[Tensor]:
     """What a call with these arguments is to denoise: several of a model that makes sound, too."""
-    found = next(given[name] for name in LATENTS if name in given)
+    found = latents_in(given)
     return list(found) if isinstance(found, list | tuple) else [found]
 
 

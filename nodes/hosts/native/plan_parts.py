@@ -1,0 +1,119 @@
+"""What split plans of ComfyUI's classes have in common: forms that most have, ControlNets, refusals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ....parallel.sharding.split_plan import Along, Leading, MadeAnew, Spec, SplitPlan, image, text, tokens
+
+JOINT, FLIPPED, TOKENS = ("text", "image"), ("image", "text"), ("tokens",)
+LATENTS = ("x", "hidden_states")  # what models call them
+
+
+def latents_in(given: Mapping[str, Any]) -> Any:
+    """The latents among the arguments of a model, which are what it is to denoise: a tensor, or several."""
+    return next(given[name] for name in LATENTS if name in given)
+
+
+def picture_of(given: Mapping[str, Any], session: Any, patch: int = 2) -> Any:
+    """This rank's tokens of the picture with its references, (first, one past the last), before a block shows them."""
+    # As the classes' `process_img` pads: latents and references are B C (T) H W.
+    pictures = [latents_in(given), *(given.get("ref_latents") or ())]
+    sizes = [(*x.shape[2:-2], *(-(-size // patch) for size in x.shape[-2:])) for x in pictures]
+    session.define("image", sum(math.prod(size) for size in sizes), what="the picture that a ControlNet adds to")
+    return session.streams["image"].held(session.rank)
+
+
+def control(patch: int = 2) -> MadeAnew:
+    """ControlNet residuals are for the first tokens of the picture: each rank has its rows of them. Tokens are
+    `patch` rows and columns of latents."""
+
+    def cut(residuals: Any, given: Mapping[str, Any], session: Any) -> Any:
+        start, end = picture_of(given, session, patch)
+        return {
+            name: [each if each is None else each[:, start : min(end, each.shape[1])] for each in some]
+            for name, some in residuals.items()
+        }
+
+    return MadeAnew(cut)
+
+
+def refused(what: str) -> MadeAnew:
+    """An input that this class is not split with."""
+
+    def refuse(_: object, __: object, session: Any) -> Any:
+        raise ValueError(f"{session.title} is not split with {what}; sample it without, or on one device")
+
+    return MadeAnew(refuse)
+
+
+def two_streams(
+    double: Mapping[str, Spec],
+    single: Mapping[str, Spec],
+    inputs: Mapping[str, Mapping[str, Spec]],
+) -> SplitPlan:
+    """As FLUX is built: text and picture in blocks of two streams, then in one; with more arguments of these."""
+    return SplitPlan(
+        order=JOINT,
+        either=("text",),
+        blocks=("double_blocks", "single_blocks"),
+        inputs={
+            "double_blocks.0": {"img": image(1), "txt": text(1)},
+            "double_blocks.*": {"pe": Along(2, JOINT), **double},
+            "single_blocks.*": {"pe": Along(2, JOINT), **single},
+            **inputs,
+        },
+        outputs={"final_layer": image(1)},
+    )
+
+
+def one_stream(
+    blocks: str, inputs: Mapping[str, Spec], *, dim: int = 1, enters: str = "x", leaves: str = "", **more: Any
+) -> SplitPlan:
+    """Text and picture in one sequence, whole again behind the last block or where `leaves` says; of each block its
+    arguments along it."""
+    return SplitPlan(
+        order=TOKENS,
+        blocks=(blocks,),
+        inputs={f"{blocks}.0": {enters: tokens(dim)}, f"{blocks}.*": inputs},
+        outputs={leaves or f"{blocks}.-1": tokens(dim)},
+        **more,
+    )
+
+
+def _rotary(pe: Any, _: object, session: Any) -> Any:
+    """Angles of the joint sequence: B 1 S ..., and B S 1 ... up to 0.3.64."""
+    return session.cut(pe, Along(2 if pe.shape[1] == 1 else 1, JOINT), what="image_rotary_emb")
+
+
+def qwen_image(patch: int = 2) -> SplitPlan:
+    """As Qwen-Image is built: picture and text attend jointly, each a stream of its own to the end."""
+    return SplitPlan(
+        order=JOINT,
+        either=("text",),
+        blocks=("transformer_blocks",),
+        inputs={
+            "": {"control": control(patch)},
+            "transformer_blocks.0": {"hidden_states": image(1), "encoder_hidden_states": text(1)},
+            "transformer_blocks.*": {
+                "image_rotary_emb": MadeAnew(_rotary),
+                "encoder_hidden_states_mask": text(1),
+                "timestep_zero_index": Leading("image"),
+            },
+        },
+        outputs={"proj_out": image(1)},
+    )
+
+
+def _per_token(e: Any, _: object, session: Any) -> Any:
+    """A modulation for each frame, B F (6) C, as one for each of this rank's tokens."""
+    # Over all tokens, as classes spread it; over a rank's own it would spread all frames.
+    length = session.streams["tokens"].length
+    if e.ndim < 3 or e.shape[1] == 1:
+        return e
+    return session.cut(e.repeat_interleave(-(-length // e.shape[1]), dim=1)[:, :length], tokens(1), what="e")
+
+
+PER_TOKEN = MadeAnew(_per_token)
