@@ -37,7 +37,8 @@ def built(kind: type, **config: Any) -> Any:
 
 
 def made_of(kind: type, **config: Any) -> nn.Module:
-    """On the CPU in fp32, no weight of it zero, so that nothing can hide."""
+    """On the CPU in fp32, no weight of it zero, so that nothing can hide. Settings that an older class does not
+    take are left out."""
     import comfy.ops
 
     model = built(kind, **config, dtype=torch.float32, device="cpu", operations=comfy.ops.disable_weight_init)

@@ -170,6 +170,8 @@ def main() -> int:
         failed += bool(told)
         table.setdefault(plan, []).append(first)
         bits = "same bits" if first.get("same") else ""
+        if "absent" in first:
+            told = [f"not here: {first['absent']}"]
         print(f"{plan:17} {case:29} {first.get('apart', math.nan):.1e} {bits:9} {'; '.join(told)}".rstrip())
     print("\n| plan | cases | worst, of the largest value | same bits |\n| --- | --- | --- | --- |")
     for plan, cells in table.items():
