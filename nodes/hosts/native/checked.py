@@ -159,8 +159,12 @@ class _Twin:
             kept = {name: each for name, each in values.items() if each not in self._left_out}
             vars(twin)[kind] = {name: None if each is None else make(each) for name, each in kept.items()}
         weight = module._parameters.get("weight")
-        if hasattr(module, "in_features") and weight is not None and weight.numel() > LARGE:
-            rows = LARGE // weight.shape[1]
+        if weight is None or weight.numel() <= LARGE:
+            return twin
+        rows = LARGE // weight.shape[1]
+        if hasattr(module, "num_embeddings"):
+            vars(twin)["forward"] = functools.partial(_looked_up, self._drawn(rows, weight.shape[1]))
+        if hasattr(module, "in_features"):
             sizes = [min(rows, weight.shape[0] - start) for start in range(0, weight.shape[0], rows)]
             parts = [self._drawn(size, weight.shape[1]) for size in sizes]
             vars(twin)["_parameters"]["weight"] = nn.Parameter(parts[0], requires_grad=False)
@@ -194,6 +198,13 @@ def _by_parts(layer: Any, parts: list[Tensor], x: Tensor) -> Tensor:
     return out if layer.bias is None else out + layer.bias
 
 
+def _looked_up(weight: Tensor, ids: Tensor, **_: Any) -> Tensor:
+    """A table that has fewer rows than there are numbers."""
+    import torch.nn.functional as F
+
+    return F.embedding(ids % len(weight), weight)
+
+
 # ---- its inputs
 
 
@@ -219,7 +230,7 @@ class _Small:
         self._batch, self._canvas = int(latents.shape[0]), (int(latents.shape[-2]), int(latents.shape[-1]))
         self._frames = int(latents.shape[2]) if latents.ndim > 4 else 0
         self._length = int(latents.shape[-1]) if latents.ndim == 3 else 0  # of sound, or of a shape
-        self._is_whole = "position_ids" in given  # each token has a number of its own: as many as there are
+        self._numbered = given["position_ids"].shape[-1] if "position_ids" in given else 0  # all tokens, one by one
         context = given.get("context")
         self._text = context.shape[1] if context is not None and context.ndim > 2 else 0
 
@@ -252,8 +263,7 @@ class _Small:
         import torch
 
         is_mask = "mask" in name or not x.is_floating_point()
-        if not self._is_whole:
-            x = self._cut(name, x, is_mask)
+        x = self._cut(name, x, is_mask)
         if x.ndim < 3 or is_mask:
             return x.clone().float() if x.is_floating_point() else x.clone()
         draw = torch.Generator().manual_seed(sum(x.shape))
@@ -262,13 +272,16 @@ class _Small:
     def _cut(self, name: str, x: Tensor, is_mask: bool) -> Tensor:
         if x.ndim and x.shape[0] == self._batch:
             x = x[:BATCH]
+        if x.ndim > 1 and x.shape[-1] == self._numbered:
+            fewer = (self._num_tokens(is_small=each, patch=self._patch) for each in (True, False))
+            return x[..., : self._numbered + next(fewer) - next(fewer)]
         if x.ndim > 3 and "encoder" in name:  # a text in each layer of its encoder, B L T C
             return x[:, :, :TEXT]
         if x.ndim > 3:
             sizes = self._odd if tuple(x.shape[-2:]) == self._canvas else self._odder
             x = x[..., : sizes[0], : sizes[1]]
             return x[:, :, : self._num_frames] if x.ndim > 4 else x
-        if x.ndim == 3 and name != "context":
+        if x.ndim == 3 and name != "context" and "ref" not in name:
             if x.shape[-1] == self._length:
                 return x[..., : SEQUENCE * self._patch[-1]]
             for patch in (self._patch, (1, 1)):  # latents may be tokens already
