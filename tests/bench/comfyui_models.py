@@ -1,7 +1,8 @@
 """ComfyUI's own model classes, small, with random weights and inputs that look for trouble; for `comfyui_matrix.py`.
 
 Odd sizes, one text token, three heads, references, references at time zero, ControlNets, a time for each frame, masks,
-a batch of two. `CASES`: name -> () -> (model, arguments), those of `comfyui_models_pictures.py` among them.
+a batch of two. `CASES`: name -> () -> (model, arguments), those of `comfyui_models_pictures.py` and
+`comfyui_models_video.py` among them.
 """
 
 import importlib
@@ -10,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import comfyui_models_pictures
+import comfyui_models_video
 import torch
 from comfyui_made import Made, made_of, noise, residuals
 from torch import nn
@@ -195,17 +197,6 @@ def ernie_image() -> Made:
     return made_of(ErnieImageModel, **config), call
 
 
-def ltxv() -> Made:
-    from comfy.ldm.lightricks.model import LTXVModel
-
-    config = {
-        **{"in_channels": 16, "cross_attention_dim": 64, "attention_head_dim": 16, "num_attention_heads": 4},
-        **{"caption_channels": 48, "num_layers": 3},
-    }
-    call = {"x": noise(1, 16, 3, 5, 7), "timestep": torch.tensor([0.7]), "context": noise(1, 11, 48)}
-    return made_of(LTXVModel, **config), call | {"attention_mask": None, "frame_rate": 25}
-
-
 AT_ZERO = "index_timestep_zero"
 CASES: dict[str, Callable[[], Made]] = {
     "flux": flux,
@@ -242,8 +233,8 @@ CASES: dict[str, Callable[[], Made]] = {
     "minimax h3": minimax_h3,
     "minimax h3, mask": partial(minimax_h3, has_mask=True),
     "ernie image": ernie_image,
-    "ltxv": ltxv,
     **comfyui_models_pictures.CASES,
+    **comfyui_models_video.CASES,
 }
 
 

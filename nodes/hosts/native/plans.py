@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from ....parallel.sharding.split_plan import LOCAL, Along, Leading, Spans, SplitPlan, image, text, tokens
 from ....pipelines.split_plans import SPLIT_PLANS
-from . import plans_pictures
+from . import plans_pictures, plans_video
 from .plan_parts import FLIPPED, JOINT, PER_TOKEN, TOKENS, control, one_stream, qwen_image, refused, two_streams
 
 FLUX = two_streams(
@@ -54,14 +54,6 @@ WAN = SplitPlan(
     outputs={"head": tokens(1)},
     attention={"cross_attn": (LOCAL,)},
 )
-LTXV = one_stream(
-    "transformer_blocks",
-    {
-        "pe": (Along(1, TOKENS, optional=True), Along(1, TOKENS, optional=True)),
-        "timestep": Along(1, TOKENS, optional=True),
-    },
-    attention={"attn2": (LOCAL,)},
-)
 Z_IMAGE = one_stream("layers", {"freqs_cis": Along(1, TOKENS), "timestep_zero_index": Spans(TOKENS)})
 KREA_2 = one_stream("blocks", {"freqs": Along(2, TOKENS), "timestep_zero_index": Leading("tokens")})
 MINIMAX_H3 = one_stream("blocks", {"mod_segments": Spans(TOKENS), "rope_freqs": Along(1, TOKENS)}, dim=0)
@@ -77,9 +69,9 @@ PLANS: Mapping[str, SplitPlan] = {
     "comfy.ldm.krea2.model.SingleStreamDiT": KREA_2,
     "comfy.ldm.minimax.model.MiniMaxH3Model": MINIMAX_H3,
     "comfy.ldm.ernie.model.ErnieImageModel": ERNIE_IMAGE,
-    "comfy.ldm.lightricks.model.LTXVModel": LTXV,
     "comfy.ldm.lumina.model.NextDiTPixelSpace": Z_IMAGE,
     **plans_pictures.PLANS,
+    **plans_video.PLANS,
 }
 # Of classes that were built in another way before: what they have had since, and their plan without.
 BEFORE: Mapping[str, tuple[str, SplitPlan]] = {

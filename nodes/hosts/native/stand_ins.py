@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from ....parallel.sharding.split_plan import Attend
+
     Forward = Callable[..., Tensor]
 
 
@@ -86,3 +88,17 @@ def set_off(attention: Any, session: Any) -> Forward:
         return out + attention.lambda_dc.to(out) * mean + attention.lambda_hf.to(out) * (out - mean)
 
     return forward
+
+
+def guided(of_image: Attend, of_guides: Attend) -> Callable[[Any, Any], Forward]:
+    """In place of the forward of LTX's attention to video: as it is, which asks for guides that have a mask apart."""
+
+    def make(attention: Any, session: Any) -> Forward:
+        def forward(*args: Any, mask: Any = None, **kwargs: Any) -> Tensor:
+            if mask is not None:
+                session.calls = tuple(session.kinds.index(each) for each in (of_image, of_guides))
+            return type(attention).forward(attention, *args, mask=mask, **kwargs)
+
+        return forward
+
+    return make

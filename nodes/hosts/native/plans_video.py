@@ -1,0 +1,126 @@
+"""Split plans of ComfyUI's classes of video, but for Wan's: literal data, by module and class.
+
+Each plan is compared with the class whole by `tests/bench/comfyui_matrix.py`, and has its rows there.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from ....parallel.sharding.split_plan import LOCAL, Along, Attend, MadeAnew, SplitPlan
+from . import stand_ins
+from .plan_parts import refused
+
+# ---- LTX and LTX-2: video, behind it guides, which may be seen by part, and sound
+
+VIDEO, AUDIO = ("image", "guides"), ("audio",)
+# The rows of guides have masks of their own, and are asked for in a call of their own.
+ALL_VIDEO, OF_IMAGE, OF_GUIDES = (Attend(queries, VIDEO) for queries in (VIDEO, VIDEO[:1], VIDEO[1:]))
+IN_VIDEO, IN_AUDIO = Along(1, VIDEO, optional=True), Along(1, AUDIO, optional=True)
+
+
+def _enter(x: Any, given: Mapping[str, Any], session: Any) -> Any:
+    """Video alone, or (video, sound), of which either may be without tokens."""
+    if isinstance(x, tuple):
+        session.define("audio", x[1].shape[1])
+        return _enter(x[0], given, session), session.cut(x[1], IN_AUDIO, what="sound")
+    mask = given.get("self_attention_mask")
+    num_guides = 0 if mask is None else mask.tracked_count
+    if mask is not None and mask.guide_start + num_guides != x.shape[1]:
+        refused("guides whose masks are for fewer frames").make(mask, given, session)
+    session.define("image", x.shape[1] - num_guides)
+    if num_guides:
+        session.define("guides", num_guides)
+    return session.cut(x, IN_VIDEO, what="video")
+
+
+def _guided(mask: Any, _: object, session: Any) -> Any:
+    """The mask of guides, told which rows of a rank are theirs."""
+    found = copy.copy(mask)
+    (start, end), (first, last) = (session.streams[name].held(session.rank) for name in VIDEO)
+    found.guide_start, found.tracked_count = end - start, last - first
+    return found
+
+
+@functools.cache
+def _of_rows(kind: Any) -> type:
+    """Times of frames, which a block spreads over the tokens of each, for some rows of these."""
+
+    class OfRows(kind):
+        __slots__ = ("frames",)
+
+        def expand_for_computation(self, *args: Any) -> tuple[Any, ...]:
+            return tuple(each[:, self.frames] for each in super().expand_for_computation(*args))
+
+    return OfRows
+
+
+def _times(name: str) -> MadeAnew:
+    """A `CompressedTimestep` of that name, as one of this rank's rows."""
+
+    def cut(times: Any, _: object, session: Any) -> Any:
+        known = session.parts.get(name)
+        if known is not None and known[0] is times:
+            return known[3]
+        import torch
+
+        per_frame, data = times.patches_per_frame, times.data
+        if per_frame == 1:
+            found = type(times)(session.cut(data, IN_VIDEO, what=name), None)
+        else:
+            found = _of_rows(type(times))(data, None)
+            rows = session.layout(VIDEO).positions(session.rank)
+            found.frames = torch.cat([torch.arange(*each, device=data.device) for each in rows]) // per_frame
+        session.parts[name] = times, None, [], found
+        return found
+
+    return MadeAnew(cut)
+
+
+TIMES = ("v_timestep", "v_cross_scale_shift_timestep", "v_cross_gate_timestep")
+GUIDES = {"self_attention_mask": MadeAnew(_guided)}
+LTXV = SplitPlan(
+    order=VIDEO,
+    lacking=("guides",),
+    blocks=("transformer_blocks",),
+    inputs={
+        "transformer_blocks.0": {"x": MadeAnew(_enter)},
+        "transformer_blocks.*": {"pe": (IN_VIDEO, IN_VIDEO), "timestep": IN_VIDEO, **GUIDES},
+    },
+    outputs={"transformer_blocks.-1": Along(1, VIDEO)},
+    attention={"attn1": (ALL_VIDEO, OF_IMAGE, OF_GUIDES), "attn2": (LOCAL,)},
+    processors={"attn1": stand_ins.guided(OF_IMAGE, OF_GUIDES)},
+)
+LTX_2 = SplitPlan(
+    order=(*VIDEO, *AUDIO),
+    either=AUDIO,
+    lacking=("guides",),
+    blocks=("transformer_blocks",),
+    inputs={
+        "transformer_blocks.0": {"x": MadeAnew(_enter)},
+        "transformer_blocks.*": {
+            **dict.fromkeys(("v_pe", "v_cross_pe"), IN_VIDEO),
+            **dict.fromkeys(("a_pe", "a_cross_pe"), IN_AUDIO),
+            **dict.fromkeys(("a_timestep", "a_cross_scale_shift_timestep", "a_cross_gate_timestep"), IN_AUDIO),
+            **{name: _times(name) for name in TIMES},
+            **GUIDES,
+        },
+    },
+    outputs={"transformer_blocks.-1": (Along(1, VIDEO), Along(1, AUDIO))},
+    attention={
+        **LTXV.attention,
+        "audio_attn1": (Attend(AUDIO, AUDIO),),
+        "audio_attn2": (LOCAL,),
+        "audio_to_video_attn": (Attend(VIDEO, AUDIO),),
+        "video_to_audio_attn": (Attend(AUDIO, VIDEO),),
+    },
+    processors=LTXV.processors,
+)
+
+PLANS: Mapping[str, SplitPlan] = {
+    "comfy.ldm.lightricks.model.LTXVModel": LTXV,
+    "comfy.ldm.lightricks.av_model.LTXAVModel": LTX_2,
+}
