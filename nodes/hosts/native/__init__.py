@@ -8,6 +8,7 @@ patches: What a sampled clone of a MODEL carries beside its file: LoRA weights a
 plan_parts: What split plans of ComfyUI's classes have in common: forms that most have, ControlNets, refusals.
 plans: Split plans of ComfyUI's own model classes: literal data, by module and class.
 plans_pictures: Split plans of ComfyUI's classes of pictures, sound and shapes: literal data, by module and class.
+plans_wan: Split plans of ComfyUI's classes of the Wan family: literal data, by module and class.
 recipe: A recipe: which core loader of ComfyUI made a MODEL, of which file and with which options, as plain data.
 stand_ins: What stands in for parts of ComfyUI's classes whose tokens are spread: attention of other kinds than torch's.
 shell: A shell: what ComfyUI holds of a model that ranks hold. A patcher as any other, whose weights have no memory.

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from ....parallel.sharding.split_plan import LOCAL, Along, Leading, Spans, SplitPlan, tokens
 from ....pipelines.split_plans import SPLIT_PLANS
-from . import plans_pictures
-from .plan_parts import JOINT, PER_TOKEN, TOKENS, control, one_stream, qwen_image, refused, two_streams
+from . import plans_pictures, plans_wan
+from .plan_parts import JOINT, TOKENS, control, one_stream, qwen_image, refused, two_streams
 
 FLUX = two_streams(
     {"modulation_dims_img": Spans(("image",))},
@@ -30,17 +30,6 @@ HUNYUAN_VIDEO = two_streams(
     },
 )
 QWEN_IMAGE = qwen_image()
-WAN = SplitPlan(
-    order=TOKENS,
-    blocks=("blocks",),
-    inputs={
-        "blocks.0": {"x": tokens(1)},
-        "blocks.*": {"freqs": Along(1, TOKENS), "e": PER_TOKEN},
-        "head": {"e": PER_TOKEN},
-    },
-    outputs={"head": tokens(1)},
-    attention={"cross_attn": (LOCAL,)},
-)
 LTXV = one_stream(
     "transformer_blocks",
     {
@@ -59,7 +48,6 @@ PLANS: Mapping[str, SplitPlan] = {
     "comfy.ldm.chroma.model.Chroma": CHROMA,
     "comfy.ldm.hunyuan_video.model.HunyuanVideo": HUNYUAN_VIDEO,
     "comfy.ldm.qwen_image.model.QwenImageTransformer2DModel": QWEN_IMAGE,
-    "comfy.ldm.wan.model.WanModel": WAN,
     "comfy.ldm.lumina.model.NextDiT": Z_IMAGE,
     "comfy.ldm.krea2.model.SingleStreamDiT": KREA_2,
     "comfy.ldm.minimax.model.MiniMaxH3Model": MINIMAX_H3,
@@ -67,6 +55,7 @@ PLANS: Mapping[str, SplitPlan] = {
     "comfy.ldm.lightricks.model.LTXVModel": LTXV,
     "comfy.ldm.lumina.model.NextDiTPixelSpace": Z_IMAGE,
     **plans_pictures.PLANS,
+    **plans_wan.PLANS,
 }
 
 
