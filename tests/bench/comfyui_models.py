@@ -1,8 +1,7 @@
 """ComfyUI's own model classes, small, with random weights and inputs that look for trouble; for `comfyui_matrix.py`.
 
 Odd sizes, one text token, three heads, references, references at time zero, ControlNets, a time for each frame, masks,
-a batch of two. `CASES`: name -> () -> (model, arguments), those of `comfyui_models_pictures.py` and
-`comfyui_models_video.py` among them.
+a batch of two. `CASES`: name -> () -> (model, arguments), those of its neighbours `comfyui_models_*.py` among them.
 """
 
 import importlib
@@ -12,6 +11,7 @@ from typing import Any
 
 import comfyui_models_pictures
 import comfyui_models_video
+import comfyui_models_wan
 import torch
 from comfyui_made import Made, made_of, noise, residuals
 from torch import nn
@@ -235,6 +235,7 @@ CASES: dict[str, Callable[[], Made]] = {
     "ernie image": ernie_image,
     **comfyui_models_pictures.CASES,
     **comfyui_models_video.CASES,
+    **comfyui_models_wan.CASES,
 }
 
 

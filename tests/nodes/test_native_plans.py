@@ -77,8 +77,8 @@ def class_of(key: str, *has: str) -> Any:
 def test_a_class_is_known_by_its_module_and_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(plan_of(class_of(key, BEFORE.get(key, ("",))[0])) is plan for key, plan in PLANS.items())
     assert all(plan_of(class_of(key)) is plan for key, (_, plan) in BEFORE.items())
-    with pytest.raises(ValueError, match=r"^comfy.ldm.wan.model.VaceWanModel has no split plan; sample it on"):
-        plan_of(class_of("comfy.ldm.wan.model.VaceWanModel"))
+    with pytest.raises(ValueError, match=r"^comfy.ldm.wan.ar_model.CausalWanModel has no split plan; sample it on"):
+        plan_of(class_of("comfy.ldm.wan.ar_model.CausalWanModel"))
     with pytest.raises(ValueError, match=r"^elsewhere.Flux has no split plan"):
         plan_of(class_of("elsewhere.Flux"))
     monkeypatch.setitem(SPLIT_PLANS, "elsewhere.Flux", FLUX)  # as a package brings it

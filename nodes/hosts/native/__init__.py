@@ -12,6 +12,7 @@ plan_parts: What split plans of ComfyUI's classes have in common: forms that mos
 plans: Split plans of ComfyUI's own model classes: literal data, by module and class.
 plans_pictures: Split plans of ComfyUI's classes of pictures, sound and shapes: literal data, by module and class.
 plans_video: Split plans of ComfyUI's classes of video, but for Wan's: literal data, by module and class.
+plans_wan: Split plans of ComfyUI's classes of the Wan family: literal data, by module and class.
 recipe: A recipe: which core loader of ComfyUI made a MODEL, of which file and with which options, as plain data.
 rows: Rows of a forward: conditionings that ComfyUI asks for at once, shared out over the groups of the cfg axis.
 stand_ins: What stands in for parts of ComfyUI's classes whose tokens are spread: attention of other kinds than torch's.

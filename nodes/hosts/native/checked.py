@@ -42,7 +42,11 @@ LARGE = 1 << 26  # numbers that weights share; a linear layer with more of them 
 BLOCKS = 2  # of a twin; one of each list where there are several
 PERIOD = 4194301  # random numbers, a prime, so that no two rows of a weight are alike
 TEXT, BATCH, SEQUENCE = 7, 2, 307  # of the inputs that are tried, at most; the last of sound, and of a shape
-LEAST = {"PixArtMS": 24}  # rows of latents without which a class fails
+LEAST = {"PixArtMS": 24, "WanModel_S2V": 8}  # rows of latents without which a class fails
+IN_EIGHTHS = (
+    "WanDancerModel",
+)  # what sound tells a class of a frame it tells of eight parts of it, as long as another
+AS_LARGE = ("face_pixel_values",)  # pictures that a class takes in one size only
 
 logger = logging.getLogger("latentloom")
 # What the ranks of a process group know of verdicts already, all alike; gone with the group.
@@ -128,7 +132,7 @@ def twin_of(model: nn.Module, split: SplitPlan, device: str) -> nn.Module:
     largest = min(LARGE, max(each.numel() for each in weights))
     room = draws.repeat(-(-largest // PERIOD) + 1)
     blocks = [modules_at(model, path, type(model).__name__) for path in split.blocks]
-    most = max(1, BLOCKS // len(blocks))
+    most = max(1, BLOCKS // max(1, sum(len(path) > 1 for path in blocks)))
     left_out = {each for path in blocks for each in path[most:]}
     return _Twin(room, left_out, device).of(model)
 
@@ -233,7 +237,8 @@ class _Small:
         patch: Any = next((getattr(model, name) for name in names if hasattr(model, name)), 1)
         self._patch = (patch, patch) if isinstance(patch, int) else tuple(patch[-2:])
         count = max(2, num_ranks, LEAST.get(type(model).__name__, 0) // self._patch[-1])
-        self._odd = self._sizes(count | 1, 2 * count + 1)
+        columns = 2 * count + 1
+        self._odd = self._sizes(count | 1, -(-columns // 8) * 8 if type(model).__name__ in IN_EIGHTHS else columns)
         self._odder = self._sizes(count + 1, count | 1)  # of references
         self._num_frames = 3 if count % 3 else 2  # no rank ends where a frame does
         self._batch, self._canvas = int(latents.shape[0]), (int(latents.shape[-2]), int(latents.shape[-1]))
@@ -287,9 +292,7 @@ class _Small:
         if x.ndim > 3 and "encoder" in name:  # a text in each layer of its encoder, B L T C
             return x[:, :, :TEXT]
         if x.ndim > 3:
-            sizes = self._odd if tuple(x.shape[-2:]) == self._canvas else self._odder
-            x = x[..., : sizes[0], : sizes[1]]
-            return x[:, :, : self._num_frames] if x.ndim > 4 else x
+            return self._picture(name, x)
         if x.ndim == 3 and name != "context" and "ref" not in name:
             if x.shape[-1] == self._length:
                 return x[..., : SEQUENCE * self._patch[-1]]
@@ -301,6 +304,20 @@ class _Small:
         if x.ndim == 2 and self._frames > 1 and x.shape[1] == self._frames:
             return x[:, : self._num_frames]
         return x
+
+    def _picture(self, name: str, x: Tensor) -> Tensor:
+        """Some frames, rows and columns. What is as large as the latents, or so many times as large, stays so; where
+        there are some frames more or fewer than of latents, there are as many more or fewer of these."""
+        dim, few = (1 if "audio" in name else x.ndim - 3), min(self._num_frames, self._frames or self._num_frames)
+        if x.ndim > 4:
+            more = x.shape[dim] - self._frames
+            x = x.narrow(dim, 0, min(x.shape[dim], few + more if -few < more <= self._frames else few))
+        if "audio" in name or name in AS_LARGE:
+            return x
+        times = x.shape[-1] // self._canvas[1]
+        is_alike = tuple(x.shape[-2:]) == tuple(times * size for size in self._canvas)
+        rows, columns = (times * size for size in self._odd) if is_alike else self._odder
+        return x[..., :rows, :columns]
 
 
 def _ends(x: Tensor, count: int) -> Tensor:

@@ -109,11 +109,13 @@ def qwen_image(patch: int = 2) -> SplitPlan:
 
 def _per_token(e: Any, _: object, session: Any) -> Any:
     """A modulation for each frame, B F (6) C, as one for each of this rank's tokens."""
-    # Over all tokens, as classes spread it; over a rank's own it would spread all frames.
-    length = session.streams["tokens"].length
+    import torch
+
     if e.ndim < 3 or e.shape[1] == 1:
         return e
-    return session.cut(e.repeat_interleave(-(-length // e.shape[1]), dim=1)[:, :length], tokens(1), what="e")
+    stream = session.streams["tokens"]
+    each = -(-stream.length // e.shape[1])  # of all tokens, as classes spread it; over a rank's own it would be others
+    return e[:, torch.arange(*stream.held(session.rank), device=e.device) // each]
 
 
 PER_TOKEN = MadeAnew(_per_token)

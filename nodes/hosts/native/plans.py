@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ....parallel.sharding.split_plan import LOCAL, Along, Leading, Spans, SplitPlan, image, text, tokens
+from ....parallel.sharding.split_plan import Along, Leading, Spans, SplitPlan, image, text, tokens
 from ....pipelines.split_plans import SPLIT_PLANS
-from . import plans_pictures, plans_video
-from .plan_parts import FLIPPED, JOINT, PER_TOKEN, TOKENS, control, one_stream, qwen_image, refused, two_streams
+from . import plans_pictures, plans_video, plans_wan
+from .plan_parts import FLIPPED, JOINT, TOKENS, control, one_stream, qwen_image, refused, two_streams
 
 FLUX = two_streams(
     {"modulation_dims_img": Spans(("image",))},
@@ -43,17 +43,6 @@ HUNYUAN_VIDEO_BEFORE = SplitPlan(
     outputs={"single_blocks.-1": Along(1, FLIPPED)},
 )
 QWEN_IMAGE = qwen_image()
-WAN = SplitPlan(
-    order=TOKENS,
-    blocks=("blocks",),
-    inputs={
-        "blocks.0": {"x": tokens(1)},
-        "blocks.*": {"freqs": Along(1, TOKENS), "e": PER_TOKEN},
-        "head": {"e": PER_TOKEN},
-    },
-    outputs={"head": tokens(1)},
-    attention={"cross_attn": (LOCAL,)},
-)
 Z_IMAGE = one_stream("layers", {"freqs_cis": Along(1, TOKENS), "timestep_zero_index": Spans(TOKENS)})
 KREA_2 = one_stream("blocks", {"freqs": Along(2, TOKENS), "timestep_zero_index": Leading("tokens")})
 MINIMAX_H3 = one_stream("blocks", {"mod_segments": Spans(TOKENS), "rope_freqs": Along(1, TOKENS)}, dim=0)
@@ -64,7 +53,6 @@ PLANS: Mapping[str, SplitPlan] = {
     "comfy.ldm.chroma.model.Chroma": CHROMA,
     "comfy.ldm.hunyuan_video.model.HunyuanVideo": HUNYUAN_VIDEO,
     "comfy.ldm.qwen_image.model.QwenImageTransformer2DModel": QWEN_IMAGE,
-    "comfy.ldm.wan.model.WanModel": WAN,
     "comfy.ldm.lumina.model.NextDiT": Z_IMAGE,
     "comfy.ldm.krea2.model.SingleStreamDiT": KREA_2,
     "comfy.ldm.minimax.model.MiniMaxH3Model": MINIMAX_H3,
@@ -72,6 +60,7 @@ PLANS: Mapping[str, SplitPlan] = {
     "comfy.ldm.lumina.model.NextDiTPixelSpace": Z_IMAGE,
     **plans_pictures.PLANS,
     **plans_video.PLANS,
+    **plans_wan.PLANS,
 }
 # Of classes that were built in another way before: what they have had since, and their plan without.
 BEFORE: Mapping[str, tuple[str, SplitPlan]] = {

@@ -2,6 +2,7 @@
 
 Linear attention of ACE-Step (Gong et al., 2025, arXiv:2506.00045) is a sum over tokens, which ranks add up. ACE-Step
 1.5 sees a window of its tokens, by their numbers. Stable Audio sets its answers off from their mean over all tokens.
+Faces and sound are told to the tokens of one frame of a video each.
 """
 
 # B batch, H heads, S tokens here, D head width
@@ -102,3 +103,74 @@ def guided(of_image: Attend, of_guides: Attend) -> Callable[[Any, Any], Forward]
         return forward
 
     return make
+
+
+# ---- what is told to each frame of a video
+
+
+def _by_frames(
+    ask: Callable[[Tensor, slice], Tensor], x: Tensor, num_frames: int, session: Any, count: int | None = None
+) -> Tensor:
+    """What `ask` answers of this rank's tokens, B S C, where the first `count` of all are of frames one after another.
+
+    Queries do not see each other: so frames of which this rank has a part are filled up with zeros, and `ask` is told
+    which frames these are. Raises ValueError where frames are not of as many tokens each.
+    """
+    import torch.nn.functional as F
+
+    stream = session.streams["tokens"]
+    count = stream.length if count is None else count
+    per_frame, rest = divmod(count, num_frames)
+    if rest:
+        raise ValueError(
+            f"{session.title}: {count} tokens are not {num_frames} frames of as many each; give it a size that is"
+        )
+    start, end = (0, count) if x.shape[1] == stream.length else stream.held(session.rank)  # whole behind all blocks
+    if start >= (end := min(end, count)):
+        return x[:, :0]
+    first, last = start // per_frame, -(-end // per_frame)
+    before = start - first * per_frame
+    frames = F.pad(x[:, : end - start], (0, 0, before, last * per_frame - end))
+    return ask(frames, slice(first, last))[:, before : before + end - start]
+
+
+def face(block: Any, session: Any) -> Forward:
+    """In place of the forward of a face block of Wan-Animate."""
+    own = type(block).forward
+
+    def forward(x: Tensor, motion: Tensor, *args: Any) -> Tensor:
+        return _by_frames(lambda x, at: own(block, x, motion[:, at], *args), x, motion.shape[1], session)
+
+    return forward
+
+
+def injected(injector: Any, session: Any) -> Forward:
+    """In place of the forward of what tells Wan-S2V and Wan-Dancer of sound, behind some of the blocks."""
+    own = type(injector).forward
+
+    def forward(
+        x: Tensor, block_id: int, audio_emb: Tensor, audio_emb_global: Tensor | None, seq_len: int, **more: Any
+    ) -> Tensor:
+        def ask(x: Tensor, at: slice) -> Tensor:
+            overall = None if audio_emb_global is None else audio_emb_global[:, at]
+            return own(injector, x, block_id, audio_emb[:, at], overall, x.shape[1], **more)
+
+        if block_id in injector.injected_block_id:
+            new = _by_frames(ask, x, audio_emb.shape[1], session, seq_len)
+            x[:, : new.shape[1]] = new
+        return x
+
+    return forward
+
+
+def of_sound(wrapper: Any, session: Any) -> Forward:
+    """In place of the forward of what tells HuMo of sound, within a block; it is 16 tokens for each frame."""
+    own, each = type(wrapper).forward, 16
+
+    def forward(x: Tensor, audio: Tensor, **more: Any) -> Tensor:
+        def ask(x: Tensor, at: slice) -> Tensor:
+            return own(wrapper, x, audio[:, at.start * each : at.stop * each], **more)
+
+        return _by_frames(ask, x, audio.shape[1] // each, session)
+
+    return forward
