@@ -105,7 +105,13 @@ def _tried(model: nn.Module, given: Mapping[str, Any], split: SplitPlan, mesh: M
         yield {title: made()}
 
     small = small_of(model, given, mesh.plan.sequence)
-    return self_check(lambda parts: parts[title](**small), mesh=mesh, sharded=sharded, whole=whole, split=split)
+
+    def asked(parts: Mapping[str, Any]) -> Any:
+        if hasattr(parts[title], "clear_kv_cache"):
+            parts[title].clear_kv_cache()  # what a pass before kept of the prompt
+        return parts[title](**small)
+
+    return self_check(asked, mesh=mesh, sharded=sharded, whole=whole, split=split)
 
 
 # ---- the twin
@@ -224,8 +230,9 @@ class _Small:
         patch: Any = next((getattr(model, name) for name in names if hasattr(model, name)), 1)
         self._patch = (patch, patch) if isinstance(patch, int) else tuple(patch[-2:])
         count = max(2, num_ranks, LEAST.get(type(model).__name__, 0) // self._patch[-1])
-        self._odd = self._sizes(count | 1, 2 * count + 1)
-        self._odder = self._sizes(count + 1, count | 1)  # of references
+        rows, columns = self._patch
+        self._odd = ((count | 1) * rows, (2 * count + 1) * columns)
+        self._odder = ((count + 1) * rows, (count | 1) * columns)  # of references
         self._num_frames = 3 if count % 3 else 2  # no rank ends where a frame does
         self._batch, self._canvas = int(latents.shape[0]), (int(latents.shape[-2]), int(latents.shape[-1]))
         self._frames = int(latents.shape[2]) if latents.ndim > 4 else 0
@@ -234,13 +241,10 @@ class _Small:
         context = given.get("context")
         self._text = context.shape[1] if context is not None and context.ndim > 2 else 0
 
-    def _sizes(self, rows: int, columns: int) -> tuple[int, int]:
-        return rows * self._patch[0], columns * self._patch[-1]
-
     def _num_tokens(self, *, is_small: bool, patch: tuple[int, ...]) -> int:
         (height, width), frames = self._canvas, self._frames
         if is_small:
-            height, width = (min(a, b) for a, b in zip(self._odd, self._canvas, strict=True))
+            height, width = map(min, self._odd, self._canvas)
             frames = min(self._num_frames, frames)
         return -(-height // patch[0]) * -(-width // patch[-1]) * max(1, frames)
 
@@ -278,9 +282,8 @@ class _Small:
         if x.ndim > 3 and "encoder" in name:  # a text in each layer of its encoder, B L T C
             return x[:, :, :TEXT]
         if x.ndim > 3:
-            sizes = self._odd if tuple(x.shape[-2:]) == self._canvas else self._odder
-            x = x[..., : sizes[0], : sizes[1]]
-            return x[:, :, : self._num_frames] if x.ndim > 4 else x
+            rows, columns = self._odd if tuple(x.shape[-2:]) == self._canvas else self._odder
+            return x[:, :, : self._num_frames, :rows, :columns] if x.ndim > 4 else x[..., :rows, :columns]
         if x.ndim == 3 and name != "context" and "ref" not in name:
             if x.shape[-1] == self._length:
                 return x[..., : SEQUENCE * self._patch[-1]]
