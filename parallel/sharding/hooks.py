@@ -27,7 +27,7 @@ from .cutting import cut, meet, shows, whole_of
 from .halo import extended, trimmed
 from .operator import in_no_graph
 from .session import Session
-from .split_plan import Halo, Leading, MadeAnew, Spans, Spec, Tail
+from .split_plan import OF_SOME, Halo, MadeAnew, Spec
 
 Remove = Callable[[], None]
 # Where a hooked module hangs: its parent's modules, its name among them, and itself.

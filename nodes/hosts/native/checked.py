@@ -112,7 +112,13 @@ def _tried(model: nn.Module, given: Mapping[str, Any], split: SplitPlan, mesh: M
         yield {title: made()}
 
     small = small_of(model, given, mesh.plan.sequence, rows=mesh.plan.cfg)
-    return self_check(lambda parts: parts[title](**small), mesh=mesh, sharded=sharded, whole=whole, split=split)
+
+    def asked(parts: Mapping[str, Any]) -> Any:
+        if hasattr(parts[title], "clear_kv_cache"):
+            parts[title].clear_kv_cache()  # what a pass before kept of the prompt
+        return parts[title](**small)
+
+    return self_check(asked, mesh=mesh, sharded=sharded, whole=whole, split=split)
 
 
 # ---- the twin
@@ -248,13 +254,10 @@ class _Small:
         context = given.get("context")
         self._text = context.shape[1] if context is not None and context.ndim > 2 else 0
 
-    def _sizes(self, rows: int, columns: int) -> tuple[int, int]:
-        return rows * self._patch[0], columns * self._patch[-1]
-
     def _num_tokens(self, *, is_small: bool, patch: tuple[int, ...]) -> int:
         (height, width), frames = self._canvas, self._frames
         if is_small:
-            height, width = (min(a, b) for a, b in zip(self._odd, self._canvas, strict=True))
+            height, width = map(min, self._odd, self._canvas)
             frames = min(self._num_frames, frames)
         return -(-height // patch[0]) * -(-width // patch[-1]) * max(1, frames)
 
