@@ -8,6 +8,7 @@ mapped: Weights that are mapped, so that the host and all ranks hold them once b
 node: Spread Model and Spread VAE: what ComfyUI's own loaders have loaded, computed by ranks on all devices.
 on_rank: What a rank does for a MODEL that is spread: it loads by the recipe, is sharded, carries patches, answers.
 patches: What a sampled clone of a MODEL carries beside its file: LoRA weights and core's own settings, as plain data.
+placed: Where a rank has the weights of its model: whole on its device, or with blocks at rest in the host's memory.
 plans: Split plans of ComfyUI's own model classes: literal data, by module and class.
 recipe: A recipe: which core loader of ComfyUI made a MODEL, of which file and with which options, as plain data.
 rows: Rows of a forward: conditionings that ComfyUI asks for at once, shared out over the groups of the cfg axis.
