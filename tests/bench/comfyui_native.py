@@ -116,7 +116,7 @@ class Session:
         self.tell(f"{label:44} {plan:12} {how}", is_right=share <= most)
         return whole
 
-    def refused(self, label: str, words: str, **given: Any) -> None:
+    def refused(self, label: str, words: str, /, **given: Any) -> None:
         """One sentence that names what is wrong, and nothing in place of a result."""
         found, why = self.sampled(**given)
         line = " ".join(why.split())
@@ -174,7 +174,8 @@ def nodes_of(
     for key, (type, inputs) in (ends or {}).items():
         made[key] = (type, {"model": last, **inputs})
     for key, number in (("positive", 1), ("negative", 2)):
-        made[key] = ("TestCond", {"seed": number, "tokens": 9, "width": WIDTHS[kind]})
+        tokens = 13 if (key, words) == ("positive", "longer") else 9
+        made[key] = ("TestCond", {"seed": number, "tokens": tokens, "width": WIDTHS[kind]})
     sized = {"width": size[0], "height": size[1], "batch_size": 1}
     made["empty"] = ("EmptySD3LatentImage", sized)
     if kind == "wan":
@@ -261,8 +262,10 @@ def guidance(session: Session) -> None:
             session.compare(f"{kind}, cfg 1 behind cfg 3", plan, kind=kind, cfg=1.0)
         session.refused(f"{kind}, cfg=2 at cfg 1", "use plan ulysses=2", kind=kind, plan="cfg=2", cfg=1.0)
     session.compare("a LoRA behind", "cfg=2", most=ROUNDED, behind=(0.8,))
-    session.compare("conditioning for an area", "auto", most=ROUNDED, words="area")
-    session.refused("conditioning for an area", "each forward is of one row", plan="cfg=2", words="area")
+    # For an area of one branch ComfyUI makes the same of the other, and batches both.
+    session.compare("conditioning for an area", "cfg=2", most=ROUNDED, words="area")
+    session.compare("a text longer than the other", "auto", words="longer")
+    session.refused("a text longer than the other", "each forward is of one row", plan="cfg=2", words="longer")
     other = {"other": ("TestMultiGpu", {})}
     session.refused("MultiGPU CFG Split before", "MultiGPU", plan="cfg=2", before=other)
     session.refused("MultiGPU CFG Split behind", "MultiGPU", plan="cfg=2", after=other)

@@ -21,7 +21,7 @@ from ....pipelines.forecast.choice import pick
 from ....pipelines.forecast.known import machine_at, spot_of
 from ....pipelines.models.passed import passed_by
 from ....pipelines.values import Dtype, Place
-from .rows import num_rows
+from .rows import latents_of, num_rows
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # What ComfyUI's classes, or the attention in their blocks, call their heads, and those of keys where these are fewer.
 HEADS = ("num_heads", "num_attention_heads", "n_heads", "heads")
 KEY_HEADS, HEAD_DIMS = ("kvheads", "n_kv_heads"), ("head_dim", "dim_head")
+PATCHES = ("patch_size", "patch", "patch_spatial")
 REFERENCES = ("ref_latents", "reference_latent", "context_latents")
 MOST_TOLD = 2  # plans that were not taken
 STEPS = 20  # of a run, so that what is around its steps counts little
@@ -87,10 +88,9 @@ def demand_of(model: nn.Module, split: SplitPlan, given: Mapping[str, Any]) -> D
     width = Counter(each.shape[-1] for block in weights for each in block.values()).most_common(1)[0][0]
     heads = _counted(model, blocks[0], HEADS) or 1
     keys = _counted(model, blocks[0], KEY_HEADS) or heads
-    latents = list(given["x"]) if isinstance(given["x"], list | tuple) else [given["x"]]
-    others = [given.get(name) for name in REFERENCES]
+    latents, others = latents_of(given), [given.get(name) for name in REFERENCES]
     pictures = [*latents, *(each for more in others for each in (more if isinstance(more, list | tuple) else [more]))]
-    patch: Any = getattr(model, "patch_size", getattr(model, "patch", 1))
+    patch: Any = next((getattr(model, name) for name in PATCHES if hasattr(model, name)), 1)
     patch = int(patch if isinstance(patch, int) else patch[-1])
     tokens = sum(_num_tokens(each, patch) for each in pictures if each is not None)
     context: Any = given.get("context")

@@ -21,15 +21,22 @@ from ....parallel.plan import ParallelPlan
 from ....parallel.wording import worded
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from ....parallel.sharding.shard import ShardedModule
 
+LATENTS = ("x", "hidden_states")  # what classes call what they denoise
+
+
+def latents_of(given: Mapping[str, Any]) -> list[Tensor]:
+    """What a call with these arguments is to denoise: several of a model that makes sound, too."""
+    found = next(given[name] for name in LATENTS if name in given)
+    return list(found) if isinstance(found, list | tuple) else [found]
+
 
 def num_rows(given: Mapping[str, Any]) -> int:
-    """How many rows a call with these arguments has; of several latents each has so many."""
-    x = given["x"]
-    return int((x[0] if isinstance(x, list | tuple) else x).shape[0])
+    """How many rows such a call has; of several latents each has so many."""
+    return int(latents_of(given)[0].shape[0])
 
 
 def unfit(plan: ParallelPlan, given: Mapping[str, Any]) -> str:
