@@ -257,9 +257,8 @@ def _argument_names(module: nn.Module) -> list[str]:
 
 def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, path: str) -> Remove:
     names = _argument_names(module)
-    # Blocks that treat no token apart take no numbers of tokens, and nothing for some of them.
-    apart = (Leading, Spans, Tail)
-    unknown = [name for name, spec in specs.items() if name not in names and not isinstance(spec, apart)]
+    # Blocks that treat no token apart take neither a count of some nor what these alone are given.
+    unknown = [name for name, spec in specs.items() if name not in names and not isinstance(spec, OF_SOME)]
     if unknown and inspect.getfullargspec(type(module).forward).varkw is None:
         raise ValueError(
             f"{session.title}: {type(module).__name__} takes no {unknown[0]!r}, which its split plan names; it takes "

@@ -12,15 +12,17 @@ models.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parent))
@@ -475,6 +477,28 @@ def older(session: Session) -> None:
     session.tell(f"{'whole runs allowed':44} {why[:200] or 'ran whole'}", is_right=is_right)
 
 
+def streaming(session: Session) -> None:
+    """The same bits where ranks may not hold the model whole, with LoRAs, and in each of two budgets."""
+    for budget, words in (("26MB", "0 of 5 blocks stay"), ("32MB", " of 5 blocks stay"), ("1GB", "")):
+        with started({"LATENTLOOM_MEMORY": budget}) as host:
+            inner = Session(host)
+            for plan, most in (("ulysses=2", EXACT), ("ring=2", ROUNDED)):
+                inner.compare(f"{budget} of memory", plan, most=most)
+            inner.compare(f"{budget}, LoRAs before and behind", "ulysses=2", lora=(0.5,), behind=(0.4, -0.2))
+            inner.compare(f"{budget}, LoRA changed", "ulysses=2", lora=(0.3,))
+            inner.compare(f"{budget}, LoRA removed", "ulysses=2", seed=6)
+            log = host.log.read_text(errors="replace")
+            is_right = words in log if words else "blocks stay" not in log
+            inner.tell(f"{budget}: {log.count(words) if words else 0} times told {words!r}", is_right=is_right)
+            session.failed += inner.failed
+            session.num_checked += inner.num_checked
+    with started({"LATENTLOOM_MEMORY": "10MB"}) as host:
+        inner = Session(host)
+        inner.refused("too small a budget", "even with its blocks brought one by one", plan="ulysses=2")
+        session.failed += inner.failed
+        session.num_checked += inner.num_checked
+
+
 PARTS = {
     "models": models,
     "lora": lora,
@@ -486,6 +510,7 @@ PARTS = {
     "ranks": ranks,
     "overhead": overhead,
     "vae": vae,
+    "streaming": streaming,
 }
 OTHERS = {"older": older}  # of another ComfyUI, by their names alone
 
@@ -501,15 +526,29 @@ def prepared(checkout: Path, python: str, base: Path, kinds: tuple[str, ...] = K
     subprocess.run(command, cwd=checkout, env=surroundings, check=True)
 
 
+@contextlib.contextmanager
+def started(more: Mapping[str, str] = MappingProxyType({})) -> Iterator[Host]:
+    """A server, with this more in its environment."""
+    folder, python = Path(os.environ["COMFYUI_DIR"]).resolve(), os.environ.get("COMFYUI_PYTHON", sys.executable)
+
+    def prepare(base: Path) -> None:
+        prepared(folder, python, base)
+        os.environ.update(more)
+
+    try:
+        with comfyui(folder, python, "--use-pytorch-cross-attention", prepare=prepare) as host:
+            yield host
+    finally:
+        for name in more:
+            os.environ.pop(name, None)
+
+
 def main(parts: list[str]) -> int:
-    checkout, python = os.environ.get("COMFYUI_DIR", ""), os.environ.get("COMFYUI_PYTHON", sys.executable)
+    checkout = os.environ.get("COMFYUI_DIR", "")
     if not checkout or not (Path(checkout) / "main.py").is_file():
         print("blocked: COMFYUI_DIR names no checkout of ComfyUI")
         return 0
-    folder = Path(checkout).resolve()
-    with comfyui(
-        folder, python, "--use-pytorch-cross-attention", prepare=lambda base: prepared(folder, python, base)
-    ) as host:
+    with started() as host:
         session = Session(host)
         print("ComfyUI", host.ask("/system_stats")["system"]["comfyui_version"], flush=True)
         for name in parts or PARTS:

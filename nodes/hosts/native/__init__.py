@@ -9,6 +9,7 @@ node: Spread Model and Spread VAE: what ComfyUI's own loaders have loaded, compu
 on_rank: What a rank does for a MODEL that is spread: it loads by the recipe, is sharded, carries patches, answers.
 patches: What a sampled clone of a MODEL carries beside its file: LoRA weights and core's own settings, as plain data.
 plan_parts: What split plans of ComfyUI's classes have in common: forms that most have, ControlNets, refusals.
+placed: Where a rank has the weights of its model: whole on its device, or with blocks at rest in the host's memory.
 plans: Split plans of ComfyUI's own model classes: literal data, by module and class.
 plans_pictures: Split plans of ComfyUI's classes of pictures, sound and shapes: literal data, by module and class.
 plans_video: Split plans of ComfyUI's classes of video, but for Wan's: literal data, by module and class.

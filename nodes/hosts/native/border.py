@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ....parallel.errors import BadInput, Cancelled, LoomError
+from ....parallel.errors import EASED, BadInput, Cancelled, LoomError, OutOfMemory, one_line
 from ....parallel.plan import ParallelPlan
 from ....parallel.wording import worded
 from ....pipelines.pools import POOLS
@@ -221,21 +221,24 @@ class Border:
         progress, num_ranks = Telling(), self._plan.num_ranks
         with POOLS.using(self.place, lambda: [ON_RANK]) as pool:
             try:
-                for is_again in (False, True):
+                is_again = False
+                while True:
                     state = _state(pool, self._told)
                     try:
                         request = call(is_first=is_again or state != self._ready)
                         answer = pool.call(f"{ON_RANK}:forward", request, progress, num_ranks=num_ranks)
-                    except BadInput as error:
-                        if error.code != LACKING or is_again:
+                    except (BadInput, OutOfMemory) as error:
+                        if error.code == EASED:
+                            logger.warning("starting again with less on the device: %s", one_line(error))
+                        elif error.code != LACKING or is_again:
                             raise
+                        is_again = error.code == LACKING
                     else:
                         self._ready = _state(pool, self._told)
                         return answer
             except Cancelled:
                 progress.raise_interrupt()
                 raise
-        raise AssertionError("the second try answers or raises")
 
     def _whole_or_refuse(self, problem: str) -> None:
         if not self.allow_whole:

@@ -8,6 +8,7 @@ others took the room) says so by the code `LACKING`, and is told all again.
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
     import torch
 
     from ....parallel.sharding.shard import ShardedModule
+    from .placed import Placed
 
 LACKING = "not-held"  # the code of the error of a rank that is to be told everything
 MOST_HELD = 2  # models in a rank: a video model of two experts asks for both in each prompt
+REMEDY = "sample a smaller picture, fewer at once, or a model of fewer bits"
 KEEP, KEPT = "$keep", "$kept"  # a tensor to keep under a number, and one that was
 
 
@@ -40,6 +43,7 @@ class Held:
     patches: tuple[str, ...] = ()  # the kinds of those that the clone carries
     checked: set[str] = field(default_factory=set)  # kinds of inputs for which its plan was checked
     is_vae: bool = False
+    placed: Placed | None = None
 
 
 HELD: dict[str, Held] = {}  # by recipe; the one used last at the end
@@ -76,7 +80,20 @@ class Options(dict[str, Any]):
 
 
 def forward(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
-    """Collective: one forward of the model; `out` is a tensor, or a list of them where the model gives several."""
+    """Collective: one forward of the model; `out` is a tensor, or a list of them where the model gives several. Where
+    memory runs out, less stays on the device from then on, and the error says so by its code."""
+    from ....pipelines.failures import told_by
+    from .placed import ease
+
+    def eases() -> bool:
+        return ease(json.dumps(request["recipe"], sort_keys=True), seat.device)
+
+    with told_by(seat.device, doing="while it sampled", remedy=REMEDY, eases=eases):
+        return _forward(request, progress, seat)
+
+
+def _forward(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
+    """Collective."""
     import torch
 
     held = _held(request, progress, seat)
@@ -105,6 +122,9 @@ def forget(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[s
 def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
     """The model that is asked for, sharded, on its device."""
     from ....parallel.mesh import is_current
+    from ....parallel.sharding.hooks import modules_at
+    from .placed import Placed, working_bytes
+    from .plans import plan_of
 
     key, setup = json.dumps(request["recipe"], sort_keys=True), request["setup"]
     is_last = bool(HELD) and next(reversed(HELD)) == key  # all others may have taken its place on the device
@@ -123,12 +143,18 @@ def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
         error.code = LACKING
         raise error
     try:
-        if not is_last:
-            import comfy.model_management
-
-            comfy.model_management.load_models_gpu([held.clone], force_full_load=True)
+        needed = working_bytes(held.base, request["arguments"], seat)
+        placed = held.placed = held.placed or Placed(key, held.base, seat.device)
+        is_placed = is_last and placed.fits(needed)
+        if not is_placed:
+            clear_device()
+            module = held.base.model.diffusion_model
+            paths = (modules_at(module, path, type(module).__name__) for path in plan_of(module).blocks)
+            placed.load(held.clone, [*itertools.chain(*paths)], told=held.told, working_bytes=needed)
         if held.handle is None or not is_current(held.handle.mesh):
             _shard(held, request)
+        if not is_placed:
+            placed.begin(progress)
     except BaseException:
         make_room(0)  # which of them is on the device is not known any more
         raise
@@ -154,6 +180,8 @@ def _carry(held: Held, carried: Mapping[str, Any], told: str) -> None:
     from .patches import apply
 
     _take_apart(held)
+    if held.placed is not None:
+        held.placed.free()
     held.clone, held.told = apply(held.base, carried), told
     held.patches = tuple(sorted({row["kind"] or "diff" for row in carried["weights"]}))
 
@@ -189,10 +217,19 @@ def _check(held: Held, arguments: Mapping[str, Any], options: Options, progress:
 
 
 def _take_apart(held: Held) -> None:
+    if held.placed is not None:
+        held.placed.end()
     if held.handle is not None:
         held.handle.remove()
         vars(held.handle.module).pop("forward", None)
         held.handle = None
+
+
+def clear_device() -> None:
+    """Others want it: no blocks of any model stay there."""
+    for held in HELD.values():
+        if held.placed is not None:
+            held.placed.end()
 
 
 def make_room(most: int, *, of_vaes: bool = False) -> None:
@@ -205,6 +242,8 @@ def _drop(keys: Sequence[str]) -> None:
     for key in keys:
         held = HELD.pop(key)
         _take_apart(held)
+        if held.placed is not None:
+            held.placed.free()
         held.clone.detach()
     if "comfy.model_management" in sys.modules:
         gc.collect()

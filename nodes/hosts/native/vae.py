@@ -135,7 +135,7 @@ def decode(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[s
 
     from ....parallel.mesh import mesh_for
     from ....pipelines.spreading.vae import decoded_by_rows
-    from .on_rank import HELD, make_room, set_up
+    from .on_rank import HELD, clear_device, make_room, set_up
 
     set_up(request["host"], seat.device)
     key = json.dumps([request["recipe"], request["dtype"]], sort_keys=True)
@@ -143,6 +143,7 @@ def decode(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[s
     try:
         import comfy.model_management
 
+        clear_device()
         needed = request["num_bytes"]
         comfy.model_management.load_models_gpu([held.clone], memory_required=needed, force_full_load=True)
     except BaseException:
