@@ -137,6 +137,10 @@ def whole_of(value: Any, spec: Spec, session: Session) -> Any:
         if spec.grid > 1:
             flat = value.flatten(spec.dim, spec.dim + spec.grid - 1)
             return session.gather(flat, spec.dim, *spec.streams).unflatten(spec.dim, session.grids[spec.streams])
+        if spec.batched:
+            dim = spec.dim % value.ndim
+            each = value.unflatten(dim, (-1, session.layout(spec.streams).num_held(session.rank)))
+            return session.gather(each, dim + 1, *spec.streams).flatten(dim, dim + 1)
         return session.gather(value, spec.dim, *spec.streams)
     return value
 

@@ -105,6 +105,64 @@ def ltx_2(
     return made_of(LTXAVModel, **config), call
 
 
+def cosmos(*, frames: int = 3, text: int = 9, batch: int = 1, rate: float | None = None) -> Made:
+    from comfy.ldm.cosmos.model import GeneralDIT
+
+    config = {
+        **{"max_img_h": 64, "max_img_w": 64, "max_frames": 8, "in_channels": 16, "out_channels": 16},
+        **{"patch_spatial": 2, "patch_temporal": 1, "model_channels": 72, "num_blocks": 3, "num_heads": 3},
+        **{"block_config": "FA-CA-MLP", "block_x_format": "THWBD", "crossattn_emb_channels": 40, "mlp_ratio": 2.0},
+        **{"pos_emb_cls": "rope3d", "extra_per_block_abs_pos_emb": True, "affline_emb_norm": True},
+        **{"extra_per_block_abs_pos_emb_type": "learnable", "use_adaln_lora": True, "adaln_lora_dim": 8},
+    }
+    call = {"x": noise(batch, 16, frames, 10, 14), "timesteps": torch.full((batch,), 0.7), "fps": rate}
+    return made_of(GeneralDIT, **config), call | {"context": noise(batch, text, 40)}
+
+
+def cog_video(*, is_second: bool = False, has_places: bool = False, text: int = 7, batch: int = 1) -> Made:
+    """`is_second`: as CogVideoX 1.5 is built, of frames in pairs."""
+    from comfy.ldm.cogvideo.model import CogVideoXTransformer3DModel
+
+    config = {
+        **{"num_attention_heads": 3, "attention_head_dim": 16, "in_channels": 8, "out_channels": 8, "num_layers": 3},
+        **{"time_embed_dim": 24, "text_embed_dim": 40, "sample_width": 14, "sample_height": 10, "sample_frames": 9},
+        **{"max_text_seq_length": 7, "use_rotary_positional_embeddings": not has_places},
+        **{"use_learned_positional_embeddings": has_places},
+        **({"patch_size_t": 2, "ofs_embed_dim": 24} if is_second else {}),
+    }
+    size = (3, 10, 14) if has_places else (3, 9, 13)
+    call: dict[str, Any] = {"x": noise(batch, 8, *size), "timestep": torch.full((batch,), 700.0)}
+    call["context"] = noise(batch, text, 40)
+    return made_of(CogVideoXTransformer3DModel, **config), call | ({"ofs": torch.tensor([2.0])} if is_second else {})
+
+
+def kandinsky_5(*, frames: int = 3, text: int = 7, batch: int = 1, is_given: bool = False) -> Made:
+    from comfy.ldm.kandinsky5.model import Kandinsky5
+
+    config = {
+        **{"in_text_dim": 40, "in_text_dim2": 32, "time_dim": 24, "model_dim": 48, "ff_dim": 64, "out_visual_dim": 8},
+        **{"visual_embed_dim": 16 * 4, "num_text_blocks": 1, "num_visual_blocks": 3, "axes_dims": (4, 6, 6)},
+    }
+    call: dict[str, Any] = {"x": noise(batch, 16, *((frames,) if frames else ()), 10, 14)}
+    call |= {"timestep": torch.full((batch,), 700.0), "context": noise(batch, text, 40), "y": noise(batch, 32)}
+    if is_given:
+        call["time_dim_replace"] = noise(1, 8, 1, 10, 14)
+    return made_of(Kandinsky5, **config), call
+
+
+def mochi(*, text: int = 9, shown: int = 5, batch: int = 1) -> Made:
+    from comfy.ldm.genmo.joint_model.asymm_models_joint import AsymmDiTJoint
+
+    config = {
+        **{"in_channels": 12, "hidden_size_x": 48, "hidden_size_y": 24, "depth": 3, "num_heads": 3, "use_t5": True},
+        **{"mlp_ratio_x": 256.0, "t5_feat_dim": 40, "t5_token_length": 9, "learn_sigma": False, "qk_norm": True},
+        **{"qkv_bias": False, "timestep_scale": 1000.0},
+    }
+    call = {"x": noise(batch, 12, 3, 10, 14), "timestep": torch.full((batch,), 0.7), "context": noise(batch, text, 40)}
+    mask = torch.tensor([[1] * shown + [0] * (text - shown)] * batch)
+    return made_of(AsymmDiTJoint, **config), call | {"attention_mask": mask, "num_tokens": shown}
+
+
 CASES: dict[str, Callable[[], Made]] = {
     "ltxv": ltxv,
     "ltxv, a time per token": partial(ltxv, times="tokens"),
@@ -125,4 +183,17 @@ CASES: dict[str, Callable[[], Made]] = {
     "ltx 2.3, a time per frame": partial(ltx_2, is_second=True, times="frames"),
     "ltx 2.3, keyframes": partial(ltx_2, is_second=True, guides="keyframes"),
     "ltx 2.3, a voice, batch 2": partial(ltx_2, is_second=True, reference=5, batch=2),
+    "cosmos": cosmos,
+    "cosmos, 30 frames a second": partial(cosmos, rate=30.0),
+    "cosmos, 1 frame, batch 2": partial(cosmos, frames=1, batch=2, text=1),
+    "cog video": cog_video,
+    "cog video, learned places": partial(cog_video, has_places=True),
+    "cog video, 1 text token": partial(cog_video, text=1, batch=2),
+    "cog video 1.5": partial(cog_video, is_second=True),
+    "kandinsky 5": kandinsky_5,
+    "kandinsky 5, a frame given": partial(kandinsky_5, is_given=True),
+    "kandinsky 5, a picture": partial(kandinsky_5, frames=0, text=1, batch=2),
+    "mochi": mochi,
+    "mochi, no padding, batch 2": partial(mochi, shown=9, batch=2),
+    "mochi, 1 text token": partial(mochi, text=4, shown=1),
 }

@@ -16,6 +16,7 @@ plans_video: Split plans of ComfyUI's classes of video, but for Wan's: literal d
 plans_wan: Split plans of ComfyUI's classes of the Wan family: literal data, by module and class.
 recipe: A recipe: which core loader of ComfyUI made a MODEL, of which file and with which options, as plain data.
 rows: Rows of a forward: conditionings that ComfyUI asks for at once, shared out over the groups of the cfg axis.
+small: Small inputs: arguments of the kinds that a call has, at a size of a few odd rows and columns.
 stand_ins: What stands in for parts of ComfyUI's classes whose tokens are spread: attention of other kinds than torch's.
 shell: A shell: what ComfyUI holds of a model that ranks hold. A patcher as any other, whose weights have no memory.
 vae: Spread VAE: a VAE of ComfyUI's own loaders that ranks decode by rows, untiled: the picture of one device.

@@ -12,7 +12,7 @@ from typing import Any
 from ....parallel.sharding.split_plan import LOCAL, Along, Attend, Halo, MadeAnew, SplitPlan, Tail, image, text, tokens
 from ....pipelines.split_plans.joint_image import cut_image
 from . import stand_ins
-from .plan_parts import JOINT, PER_TOKEN, TOKENS, control, one_stream, qwen_image, refused, two_streams
+from .plan_parts import GRID, JOINT, PER_TOKEN, TOKENS, control, one_stream, qwen_image, refused, two_streams
 
 IMAGE_TEXT = ("image", "text")
 ONLY_IMAGE = Attend(("image",), ("image",))
@@ -127,7 +127,6 @@ PIXEL_DIT = SplitPlan(
 )
 PID = replace(PIXEL_DIT, inputs={**PIXEL_DIT.inputs, "lq_proj.gate_modules.*": {"lq": MadeAnew(_as_tokens)}})
 
-GRID = Along(1, TOKENS, grid=3)  # frames, rows and columns
 # Cosmos Predict 2, and Anima, which is built on it.
 COSMOS_2 = SplitPlan(
     order=TOKENS,

@@ -10,9 +10,9 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from ....parallel.sharding.split_plan import LOCAL, Along, Attend, MadeAnew, SplitPlan
+from ....parallel.sharding.split_plan import LOCAL, Along, Attend, MadeAnew, SplitPlan, image, text, tokens
 from . import stand_ins
-from .plan_parts import refused
+from .plan_parts import GRID, JOINT, TOKENS, one_stream, refused
 
 # ---- LTX and LTX-2: video, behind it guides, which may be seen by part, and sound
 
@@ -120,7 +120,54 @@ LTX_2 = SplitPlan(
     processors=LTXV.processors,
 )
 
+# ---- one stream, or the text beside it
+
+COG_VIDEO = SplitPlan(
+    order=JOINT,
+    either=("text",),
+    blocks=("blocks",),
+    inputs={
+        "blocks.0": {"hidden_states": image(1), "encoder_hidden_states": text(1)},
+        "blocks.*": {"image_rotary_emb": image(0)},
+    },
+    outputs={"proj_out": image(1)},
+)
+KANDINSKY_5 = one_stream(
+    "visual_transformer_blocks",
+    {"freqs": tokens(1)},
+    enters="visual_embed",
+    attention={"cross_attention": (LOCAL,)},
+)
+# Of the text as many tokens attend as it has; the others are padding that goes along.
+MOCHI = SplitPlan(
+    order=("image", "text"),
+    whole=("text",),
+    blocks=("blocks",),
+    inputs={"blocks.0": {"x": image(1)}, "blocks.*": {"rope_cos": image(0), "rope_sin": image(0)}},
+    outputs={"final_layer": image(1)},
+)
+
+
+def _shaped(x: Any, _: object, session: Any) -> Any:
+    """What has the shape of all tokens, B T H W C, and is asked for that alone."""
+    return x.new_empty(()).expand(x.shape[0], *session.grids[TOKENS], x.shape[-1])
+
+
+# Learned places are added between the blocks, outside of them: so these are cut as they are made.
+COSMOS = SplitPlan(
+    order=TOKENS,
+    blocks=("blocks.*",),
+    inputs={key: {"x_B_T_H_W_C": MadeAnew(_shaped)} for key in ("extra_pos_embedder", "pos_embedder")},
+    made={"x_embedder": GRID, "extra_pos_embedder": GRID, "pos_embedder": tokens(0)},
+    outputs={"final_layer": tokens(0, batched=True)},
+    attention={"blocks.1.block": (LOCAL,)},  # each block attends to itself, then to the text
+)
+
 PLANS: Mapping[str, SplitPlan] = {
     "comfy.ldm.lightricks.model.LTXVModel": LTXV,
     "comfy.ldm.lightricks.av_model.LTXAVModel": LTX_2,
+    "comfy.ldm.cogvideo.model.CogVideoXTransformer3DModel": COG_VIDEO,
+    "comfy.ldm.kandinsky5.model.Kandinsky5": KANDINSKY_5,
+    "comfy.ldm.genmo.joint_model.asymm_models_joint.AsymmDiTJoint": MOCHI,
+    "comfy.ldm.cosmos.model.GeneralDIT": COSMOS,
 }
