@@ -28,6 +28,7 @@ class Along:
     ndim: int | None = None  # only a tensor with this many dims; another is left alone
     optional: bool = False  # a tensor whose dim is missing or of another length (a value for all tokens) is left alone
     batched: bool = False  # the dim runs over the streams once for each item of the batch, item by item
+    instead: int | None = None  # the dim of a tensor that has one row along `dim`: versions of a class differ in it
     grid: int = 1  # so many dims, from a `dim` that is not negative on; of a rank's part the first runs over its tokens
 
 

@@ -96,6 +96,8 @@ class Streams:
             self.grids[spec.streams] = x.shape[dims.start : dims.stop]
             part = self.cut(x.flatten(dims[0], dims[-1]), replace(spec, grid=1), what=what)
             return part[(..., *[None] * (spec.grid - 1), *[slice(None)] * (part.ndim - 1 - spec.dim))]
+        if x.shape[spec.dim] == 1 != layout.length and spec.instead is not None:
+            spec = replace(spec, dim=spec.instead, instead=None)
         if x.shape[spec.dim] == 1 != layout.length:
             return x
         if spec.batched and x.shape[spec.dim] % layout.length == 0:

@@ -26,10 +26,17 @@ def set_up(folder: str) -> None:
 
 
 def made_of(kind: type, **config: Any) -> nn.Module:
-    """On the CPU in fp32, no weight of it zero, so that nothing can hide."""
+    """On the CPU in fp32, no weight of it zero, so that nothing can hide. Settings that an older class does not
+    take are left out."""
     import comfy.ops
 
-    model = kind(**config, dtype=torch.float32, device="cpu", operations=comfy.ops.disable_weight_init)
+    try:
+        model = kind(**config, dtype=torch.float32, device="cpu", operations=comfy.ops.disable_weight_init)
+    except TypeError as error:
+        unknown = str(error).partition("unexpected keyword argument '")[2].rstrip("'")
+        if unknown not in config:
+            raise
+        return made_of(kind, **{name: each for name, each in config.items() if name != unknown})
     torch.manual_seed(0)
     for name, each in [*model.named_parameters(), *model.named_buffers()]:
         if each.is_floating_point() and each.numel():

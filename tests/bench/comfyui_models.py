@@ -253,7 +253,7 @@ def wide(home: str, name: str, call: dict[str, Any], **config: Any) -> Made:
     """At its real width in bf16, two blocks of it; what its weights are does not matter to a check."""
     import comfy.ops
 
-    kind = getattr(importlib.import_module(f"comfy.ldm.{home}.model"), name)
+    kind = getattr(importlib.import_module(f"comfy.ldm.{home}"), name)
     model = kind(**config, dtype=torch.bfloat16, device="cpu", operations=comfy.ops.disable_weight_init)
     for each in [*model.parameters(), *model.buffers()]:
         nn.init.constant_(each, 0.01 if each.ndim > 1 else 1.0)
@@ -286,7 +286,7 @@ TIME, GUIDANCE = torch.tensor([0.7]), torch.tensor([3.5])
 # Of pictures of 1024 x 1024, and a video of 81 frames of 832 x 480.
 WIDE: dict[str, Callable[[], Made]] = {
     "flux": lambda: wide(
-        *("flux", "Flux"),
+        *("flux.model", "Flux"),
         {
             **{"x": noise(1, 16, 128, 128), "timestep": TIME, "context": noise(1, 512, 4096)},
             **{"y": noise(1, 768), "guidance": GUIDANCE, "control": residuals(1, 4096, 3072)},
@@ -294,7 +294,7 @@ WIDE: dict[str, Callable[[], Made]] = {
         **FLUX_WIDE,
     ),
     "flux 2": lambda: wide(
-        *("flux", "Flux"),
+        *("flux.model", "Flux"),
         {
             **{"x": noise(1, 128, 64, 64), "timestep": TIME, "context": noise(1, 512, 15360), "guidance": GUIDANCE},
             **{"ref_latents": [noise(1, 128, 64, 48)], "ref_latents_method": AT_ZERO},
@@ -302,7 +302,7 @@ WIDE: dict[str, Callable[[], Made]] = {
         **FLUX_2_WIDE,
     ),
     "qwen image": lambda: wide(
-        *("qwen_image", "QwenImageTransformer2DModel"),
+        *("qwen_image.model", "QwenImageTransformer2DModel"),
         {
             **{"x": noise(1, 16, 1, 128, 128), "timestep": TIME, "context": noise(1, 300, 3584)},
             **{"attention_mask": torch.tensor([[1] * 280 + [0] * 20])},
@@ -310,15 +310,34 @@ WIDE: dict[str, Callable[[], Made]] = {
         **QWEN_WIDE,
     ),
     "minimax h3": lambda: wide(
-        *("minimax", "MiniMaxH3Model"),
+        *("minimax.model", "MiniMaxH3Model"),
         {
             **{"x": [noise(1, 24, 21, 60, 104), noise(1, 32, 2, 80)], "timestep": torch.tensor([700.0])},
             **{"context": noise(1, 400, 5120)},
         },
         num_layers=2,
     ),
+    "hidream": lambda: wide(
+        *("hidream.model", "HiDreamImageTransformer2DModel"),
+        {
+            **{"x": noise(1, 16, 128, 128), "t": torch.tensor([700.0]), "y": noise(1, 2048)},
+            **{"context": noise(1, 128, 4096), "encoder_hidden_states_llama3": noise(1, 2, 128, 4096)},
+        },
+        **{"patch_size": 2, "in_channels": 16, "out_channels": 16, "num_layers": 1, "num_single_layers": 1},
+        **{"attention_head_dim": 128, "num_attention_heads": 20, "caption_channels": [4096, 4096]},
+        **{"text_emb_dim": 2048, "axes_dims_rope": (64, 32, 32), "llama_layers": [0, 1]},
+    ),
+    "hidream o1": lambda: wide(
+        *("hidream_o1.model", "HiDreamO1Transformer"),
+        {
+            **{"x": noise(1, 3, 1024, 1024), "timesteps": torch.tensor([700.0]), "ar_len": 63},
+            **{"input_ids": torch.arange(64)[None] + 151610, "position_ids": torch.arange(1088).expand(1, 3, -1)},
+            "vinput_mask": torch.tensor([[False] * 64 + [True] * 1024]),
+        },
+        text_config_overrides={"num_hidden_layers": 2},
+    ),
     "wan 14B": lambda: wide(
-        *("wan", "WanModel"),
+        *("wan.model", "WanModel"),
         {"x": noise(1, 16, 21, 60, 104), "timestep": TIME, "context": noise(1, 512, 4096)},
         **WAN_WIDE,
     ),

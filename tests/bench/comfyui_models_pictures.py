@@ -185,6 +185,19 @@ def pid(*, injects: bool = True) -> Made:
     return made_of(PidNet, **PIXELS, **config), call
 
 
+def qwen_layered() -> Made:
+    """A picture as layers: latents of several frames, references counted backwards, a mark beside the time."""
+    from comfy.ldm.qwen_image.model import QwenImageTransformer2DModel
+
+    config = {
+        **{"in_channels": 64, "num_layers": 3, "attention_head_dim": 16, "num_attention_heads": 3},
+        **{"joint_attention_dim": 48, "axes_dims_rope": (4, 6, 6), "use_additional_t_cond": True},
+    }
+    call: dict[str, Any] = {"x": noise(1, 16, 4, 9, 13), "timestep": TIME, "context": noise(1, 7, 48)}
+    call |= {"additional_t_cond": torch.tensor([1]), "ref_latents": [noise(1, 16, 1, 9, 13)]}
+    return made_of(QwenImageTransformer2DModel, **config, default_ref_method="negative_index"), call
+
+
 def aura_flow(*, text: int = 7, batch: int = 1) -> Made:
     from comfy.ldm.aura.mmdit import MMDiT
 
@@ -388,6 +401,7 @@ CASES: dict[str, Callable[[], Made]] = {
     "mage flow, references": partial(mage_flow, has_references=True),
     "mage flow, mask": partial(mage_flow, mask=PADDED),
     "mage flow, control": partial(mage_flow, has_references=True, has_control=True),
+    "qwen image layered": qwen_layered,
     "pixel dit": pixel_dit,
     "pixel dit, 1 text token": partial(pixel_dit, text=1),
     "pid": pid,

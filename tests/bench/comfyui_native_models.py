@@ -66,6 +66,20 @@ def h3() -> Any:
     return MiniMaxH3Model(rope_inv_freq_len=4, **given, **ON_CPU)
 
 
+def sd3() -> Any:
+    from comfy.ldm.modules.diffusionmodules.mmdit import OpenAISignatureMMDITWrapper
+
+    given = {"input_size": None, "in_channels": 16, "depth": 2, "num_patches": 256, "pos_embed_max_size": 16}
+    words = {"target": "torch.nn.Linear", "params": {"in_features": 64, "out_features": 128}}
+    return OpenAISignatureMMDITWrapper(adm_in_channels=32, context_embedder_config=words, **given, **ON_CPU)
+
+
+def joy() -> Any:
+    from comfy.ldm.joyimage.model import JoyImageTransformer3DModel
+
+    return JoyImageTransformer3DModel(hidden_size=256, num_attention_heads=2, num_layers=2, **ON_CPU)
+
+
 def filled(model: Any, std: float) -> Any:
     torch.manual_seed(0)
     for name, each in [*model.named_parameters(), *model.named_buffers()]:
@@ -90,7 +104,7 @@ def lora(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return made
 
 
-MODELS = {"flux": flux, "qwen": qwen, "wan": wan, "z_image": z_image, "h3": h3}
+MODELS = {"flux": flux, "qwen": qwen, "wan": wan, "z_image": z_image, "h3": h3, "sd3": sd3, "joy": joy}
 for name in names:
     std = {"z_image": 0.01, "qwen": 0.01}.get(name, 0.03)  # about 1 / sqrt(width): wider ones would overflow
     model = filled(MODELS[name](), std)

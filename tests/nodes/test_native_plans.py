@@ -31,6 +31,14 @@ def test_stand_ins_by_the_plans_of_the_classes_give_what_they_give_whole(ranks: 
         assert len({str(each[name][1]) for each in found}) == 1, name
 
 
+@pytest.mark.parametrize("plan", ["ulysses=3", "ring=2", "allgather=2"])
+def test_rows_sums_windows_and_kept_prompts_give_what_they_give_whole(ranks: Any, plan: str) -> None:
+    found = [each for each in ranks.run("bodies.native_sound:answers", plan) if each is not None]
+    for name in found[0]:
+        assert all(max(each[name][:2]) <= 1e-5 for each in found), name
+        assert len({str(each[name][2]) for each in found}) == 1, name
+
+
 @pytest.mark.parametrize("plan", ["ulysses=4", "ulysses=2,ring=2"])
 def test_a_plan_that_is_wrong_without_a_word_is_refused_at_its_first_use(ranks: Any, plan: str) -> None:
     for found in ranks.run("bodies.native:first_uses", plan, [(name, {}) for name in WRONG]):

@@ -10,6 +10,7 @@ plans: Split plans of ComfyUI's own model classes: literal data, by module and c
 plans_pictures: Split plans of ComfyUI's classes of pictures, sound and shapes: literal data, by module and class.
 plans_wan: Split plans of ComfyUI's classes of the Wan family: literal data, by module and class.
 recipe: A recipe: which core loader of ComfyUI made a MODEL, of which file and with which options, as plain data.
+small: The inputs of a check at first use: of the same kinds as a call's, at a size of a few odd rows and columns.
 stand_ins: What stands in for parts of ComfyUI's classes whose tokens are spread: attention of other kinds than torch's.
 shell: A shell: what ComfyUI holds of a model that ranks hold. A patcher as any other, whose weights have no memory.
 """

@@ -3,13 +3,12 @@
 A plan that forgets one argument is wrong on all ranks alike, and nothing tells: so none is believed that was not tried
 with this version of ComfyUI and this kind of inputs. What is tried is a *twin* of the model that is at hand: its own
 modules and settings, at its own width, with two blocks and random weights that share their memory, in fp32. It is
-asked, sharded and whole, with inputs of the same kinds at a size of a few odd rows and columns.
+asked, sharded and whole, with inputs of the same kinds that are small (`small.py`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import hashlib
 import inspect
@@ -32,7 +31,7 @@ from ....parallel.sharding.split_plan import SplitPlan
 from ....parallel.together import highest
 from ....pipelines.selfcheck.first_use import VARIABLE, NotTheSame, keep, kept
 from ....pipelines.selfcheck.passes import Verdict, self_check
-from .plan_parts import latents_in
+from .small import small_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -40,12 +39,6 @@ if TYPE_CHECKING:
 LARGE = 1 << 26  # numbers that weights share; a linear layer with more of them takes the same more than once
 BLOCKS = 2  # of a twin; one of each list where there are several
 PERIOD = 4194301  # random numbers, a prime, so that no two rows of a weight are alike
-TEXT, BATCH, SEQUENCE = 7, 2, 307  # of the inputs that are tried, at most; the last of sound, and of a shape
-LEAST = {"PixArtMS": 24, "WanModel_S2V": 8}  # rows of latents without which a class fails
-IN_EIGHTHS = (
-    "WanDancerModel",
-)  # what sound tells a class of a frame it tells of eight parts of it, as long as another
-AS_LARGE = ("face_pixel_values",)  # pictures that a class takes in one size only
 
 logger = logging.getLogger("latentloom")
 # What the ranks of a process group know of verdicts already, all alike; gone with the group.
@@ -163,8 +156,12 @@ class _Twin:
             kept = {name: each for name, each in values.items() if each not in self._left_out}
             vars(twin)[kind] = {name: None if each is None else make(each) for name, each in kept.items()}
         weight = module._parameters.get("weight")
-        if hasattr(module, "in_features") and weight is not None and weight.numel() > LARGE:
-            rows = LARGE // weight.shape[1]
+        if weight is None or weight.numel() <= LARGE:
+            return twin
+        rows = LARGE // weight.shape[1]
+        if hasattr(module, "num_embeddings"):
+            vars(twin)["forward"] = functools.partial(_looked_up, self._drawn(rows, weight.shape[1]))
+        if hasattr(module, "in_features"):
             sizes = [min(rows, weight.shape[0] - start) for start in range(0, weight.shape[0], rows)]
             parts = [self._drawn(size, weight.shape[1]) for size in sizes]
             vars(twin)["_parameters"]["weight"] = nn.Parameter(parts[0], requires_grad=False)
@@ -198,111 +195,11 @@ def _by_parts(layer: Any, parts: list[Tensor], x: Tensor) -> Tensor:
     return out if layer.bias is None else out + layer.bias
 
 
-# ---- its inputs
+def _looked_up(weight: Tensor, ids: Tensor, **_: Any) -> Tensor:
+    """A table that has fewer rows than there are numbers."""
+    import torch.nn.functional as F
 
-
-def small_of(model: nn.Module, given: Mapping[str, Any], num_ranks: int) -> dict[str, Any]:
-    """Arguments of the same kinds, at a size of few odd rows and columns of tokens, which no number of ranks divides;
-    pictures, text and residuals are noise, of numbers and masks the first and the last."""
-    latents = latents_in(given)
-    latents = latents[0] if isinstance(latents, list | tuple) else latents
-    return {name: _Small(model, latents, given, num_ranks).of(name, value) for name, value in given.items()}
-
-
-class _Small:
-    """Makes what belongs to a picture that small, or to a text that short."""
-
-    def __init__(self, model: nn.Module, latents: Tensor, given: Mapping[str, Any], num_ranks: int) -> None:
-        names = ("patch_size", "patch", "patch_spatial")
-        patch: Any = next((getattr(model, name) for name in names if hasattr(model, name)), 1)
-        self._patch = (patch, patch) if isinstance(patch, int) else tuple(patch[-2:])
-        count = max(2, num_ranks, LEAST.get(type(model).__name__, 0) // self._patch[-1])
-        columns = 2 * count + 1
-        self._odd = self._sizes(count | 1, -(-columns // 8) * 8 if type(model).__name__ in IN_EIGHTHS else columns)
-        self._odder = self._sizes(count + 1, count | 1)  # of references
-        self._num_frames = 3 if count % 3 else 2  # no rank ends where a frame does
-        self._batch, self._canvas = int(latents.shape[0]), (int(latents.shape[-2]), int(latents.shape[-1]))
-        self._frames = int(latents.shape[2]) if latents.ndim > 4 else 0
-        self._length = int(latents.shape[-1]) if latents.ndim == 3 else 0  # of sound, or of a shape
-        self._is_whole = "position_ids" in given  # each token has a number of its own: as many as there are
-        context = given.get("context")
-        self._text = context.shape[1] if context is not None and context.ndim > 2 else 0
-
-    def _sizes(self, rows: int, columns: int) -> tuple[int, int]:
-        return rows * self._patch[0], columns * self._patch[-1]
-
-    def _num_tokens(self, *, is_small: bool, patch: tuple[int, ...]) -> int:
-        (height, width), frames = self._canvas, self._frames
-        if is_small:
-            height, width = (min(a, b) for a, b in zip(self._odd, self._canvas, strict=True))
-            frames = min(self._num_frames, frames)
-        return -(-height // patch[0]) * -(-width // patch[-1]) * max(1, frames)
-
-    def of(self, name: str, value: Any) -> Any:
-        import torch
-
-        if isinstance(value, torch.Tensor):
-            return self._tensor(name, value)
-        if isinstance(value, dict):
-            found = copy.copy(value)  # of a class of its own, perhaps
-            found.update({key: self.of(str(key), each) for key, each in value.items()})
-            return found
-        if isinstance(value, list | tuple):
-            return type(value)(self.of(name, each) for each in value)
-        if "tokens" in name and value == self._text:
-            return min(TEXT, self._text)
-        return value
-
-    def _tensor(self, name: str, x: Tensor) -> Tensor:
-        import torch
-
-        is_mask = "mask" in name or not x.is_floating_point()
-        if not self._is_whole:
-            x = self._cut(name, x, is_mask)
-        if x.ndim < 3 or is_mask:
-            return x.clone().float() if x.is_floating_point() else x.clone()
-        draw = torch.Generator().manual_seed(sum(x.shape))
-        return torch.randn(x.shape, generator=draw).to(x.device)
-
-    def _cut(self, name: str, x: Tensor, is_mask: bool) -> Tensor:
-        if x.ndim and x.shape[0] == self._batch:
-            x = x[:BATCH]
-        if x.ndim > 3 and "encoder" in name:  # a text in each layer of its encoder, B L T C
-            return x[:, :, :TEXT]
-        if x.ndim > 3:
-            return self._picture(name, x)
-        if x.ndim == 3 and name != "context":
-            if x.shape[-1] == self._length:
-                return x[..., : SEQUENCE * self._patch[-1]]
-            for patch in (self._patch, (1, 1)):  # latents may be tokens already
-                if x.shape[1] == self._num_tokens(is_small=False, patch=patch):
-                    return _ends(x, self._num_tokens(is_small=True, patch=patch))
-        if x.ndim > 1 and x.shape[1] == self._text and (x.ndim == 3 or is_mask):
-            return _ends(x, TEXT)
-        if x.ndim == 2 and self._frames > 1 and x.shape[1] == self._frames:
-            return x[:, : self._num_frames]
-        return x
-
-    def _picture(self, name: str, x: Tensor) -> Tensor:
-        """Some frames, rows and columns. What is as large as the latents, or so many times as large, stays so; where
-        there are some frames more or fewer than of latents, there are as many more or fewer of these."""
-        dim, few = (1 if "audio" in name else x.ndim - 3), min(self._num_frames, self._frames or self._num_frames)
-        if x.ndim > 4:
-            more = x.shape[dim] - self._frames
-            x = x.narrow(dim, 0, min(x.shape[dim], few + more if -few < more <= self._frames else few))
-        if "audio" in name or name in AS_LARGE:
-            return x
-        times = x.shape[-1] // self._canvas[1]
-        is_alike = tuple(x.shape[-2:]) == tuple(times * size for size in self._canvas)
-        rows, columns = (times * size for size in self._odd) if is_alike else self._odder
-        return x[..., :rows, :columns]
-
-
-def _ends(x: Tensor, count: int) -> Tensor:
-    """The first rows and the last two: a mask may hide these alone."""
-    import torch
-
-    return x if x.shape[1] <= count else torch.cat([x[:, : count - 2], x[:, -2:]], 1)
+    return F.embedding(ids % len(weight), weight)
 
 
 # ---- its name

@@ -53,6 +53,7 @@ def two_streams(
     double: Mapping[str, Spec],
     single: Mapping[str, Spec],
     inputs: Mapping[str, Mapping[str, Spec]],
+    **more: Any,
 ) -> SplitPlan:
     """As FLUX is built: text and picture in blocks of two streams, then in one; with more arguments of these."""
     return SplitPlan(
@@ -66,6 +67,7 @@ def two_streams(
             **inputs,
         },
         outputs={"final_layer": image(1)},
+        **more,
     )
 
 
@@ -93,7 +95,7 @@ def qwen_image(patch: int = 2) -> SplitPlan:
             "": {"control": control(patch)},
             "transformer_blocks.0": {"hidden_states": image(1), "encoder_hidden_states": text(1)},
             "transformer_blocks.*": {
-                "image_rotary_emb": Along(2, JOINT),
+                "image_rotary_emb": Along(2, JOINT, instead=1),
                 "encoder_hidden_states_mask": text(1),
                 "timestep_zero_index": Leading("image"),
             },

@@ -9,6 +9,8 @@ the class whole by `tests/bench/comfyui_matrix.py`, and has its rows there. Noth
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 from ....parallel.sharding.split_plan import LOCAL, Along, Leading, Spans, SplitPlan, tokens
 from ....pipelines.split_plans import SPLIT_PLANS
@@ -21,6 +23,21 @@ FLUX = two_streams(
     {"": {"control": control()}, "final_layer": {"modulation_dims": Spans(("image",))}},
 )
 CHROMA = two_streams({}, {}, {"": {"control": control()}})
+
+
+def _flipped(plan: SplitPlan, model: Any) -> SplitPlan:
+    """In older versions the picture comes first, and is cut off behind the blocks by the length of all of it."""
+    if not any(getattr(block, "flipped_img_txt", False) for block in getattr(model, "double_blocks", ())):
+        return plan
+    order = JOINT[::-1]
+    inputs = {path: specs for path, specs in plan.inputs.items() if path != "final_layer"}
+    for path in ("double_blocks.*", "single_blocks.*"):
+        inputs[path] = {**inputs[path], "pe": Along(2, order)}
+    inputs["single_blocks.*"] = {**inputs["single_blocks.*"], "modulation_dims": Spans(order)}
+    inputs[""] = {**inputs[""], "control": refused("a ControlNet")}
+    return replace(plan, order=order, inputs=inputs, outputs={"single_blocks.-1": Along(1, order)}, adapt=None)
+
+
 HUNYUAN_VIDEO = two_streams(
     {"modulation_dims_img": Spans(("image",))},
     {"modulation_dims": Spans(JOINT)},  # counted from the start of the joint sequence, be the text first
@@ -28,6 +45,7 @@ HUNYUAN_VIDEO = two_streams(
         "": {"control": control(), "ref_latent": refused("a reference latent")},
         "final_layer": {"modulation_dims": Spans(("image",))},
     },
+    adapt=_flipped,
 )
 QWEN_IMAGE = qwen_image()
 LTXV = one_stream(
@@ -66,7 +84,9 @@ def plan_of(module: object) -> SplitPlan:
     """
     kind = type(module)
     key = f"{kind.__module__}.{kind.__name__}"
-    if (plan := PLANS.get(key) or SPLIT_PLANS.get(key)) is None:
+    if (ours := PLANS.get(key)) is not None:
+        return ours if ours.adapt is None else ours.adapt(ours, module)
+    if (plan := SPLIT_PLANS.get(key)) is None:
         known = ", ".join(name.rpartition(".")[2] for name in PLANS)
         raise ValueError(f"{key} has no split plan; sample it on one device, or take one of {known}")
     return plan

@@ -74,7 +74,7 @@ def windowed(attention: Any, session: Any) -> Forward:
 def set_off(attention: Any, session: Any) -> Forward:
     """In place of the forward of Stable Audio's attention: as it is, but for the mean over all tokens."""
     own = type(attention).forward
-    if not attention.feat_scale:
+    if not getattr(attention, "feat_scale", False):
         return types.MethodType(own, attention)
 
     def forward(*args: Any, **kwargs: Any) -> Tensor:

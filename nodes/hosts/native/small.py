@@ -1,0 +1,123 @@
+"""The inputs of a check at first use: of the same kinds as a call's, at a size of a few odd rows and columns."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from .plan_parts import latents_in
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+TEXT, BATCH, SEQUENCE = 7, 2, 307  # of the inputs that are tried, at most; the last of sound, and of a shape
+LEAST = {"PixArtMS": 24, "WanModel_S2V": 8}  # rows of latents without which a class fails
+IN_EIGHTHS = ("WanDancerModel",)  # classes whose frames have a multiple of eight tokens
+AS_LARGE = ("face_pixel_values",)  # pictures that a class takes in one size only
+
+
+def small_of(model: nn.Module, given: Mapping[str, Any], num_ranks: int) -> dict[str, Any]:
+    """Arguments of the same kinds, at a size of few odd rows and columns of tokens, which no number of ranks divides;
+    pictures, text and residuals are noise, of numbers and masks the first and the last."""
+    latents = latents_in(given)
+    latents = latents[0] if isinstance(latents, list | tuple) else latents
+    return {name: _Small(model, latents, given, num_ranks).of(name, value) for name, value in given.items()}
+
+
+class _Small:
+    """Makes what belongs to a picture that small, or to a text that short."""
+
+    def __init__(self, model: nn.Module, latents: Tensor, given: Mapping[str, Any], num_ranks: int) -> None:
+        names = ("patch_size", "patch", "patch_spatial")
+        patch: Any = next((getattr(model, name) for name in names if hasattr(model, name)), 1)
+        self._patch = (patch, patch) if isinstance(patch, int) else tuple(patch[-2:])
+        count = max(2, num_ranks, LEAST.get(type(model).__name__, 0) // self._patch[-1])
+        columns = 2 * count + 1
+        self._odd = self._sizes(count | 1, -(-columns // 8) * 8 if type(model).__name__ in IN_EIGHTHS else columns)
+        self._odder = self._sizes(count + 1, count | 1)  # of references
+        self._num_frames = 3 if count % 3 else 2  # no rank ends where a frame does
+        self._batch, self._canvas = int(latents.shape[0]), (int(latents.shape[-2]), int(latents.shape[-1]))
+        self._frames = int(latents.shape[2]) if latents.ndim > 4 else 0
+        self._length = int(latents.shape[-1]) if latents.ndim == 3 else 0  # of sound, or of a shape
+        self._numbered = given["position_ids"].shape[-1] if "position_ids" in given else 0  # all tokens, one by one
+        context = given.get("context")
+        self._text = context.shape[1] if context is not None and context.ndim > 2 else 0
+
+    def _sizes(self, rows: int, columns: int) -> tuple[int, int]:
+        return rows * self._patch[0], columns * self._patch[-1]
+
+    def _num_tokens(self, *, is_small: bool, patch: tuple[int, ...]) -> int:
+        (height, width), frames = self._canvas, self._frames
+        if is_small:
+            height, width = (min(a, b) for a, b in zip(self._odd, self._canvas, strict=True))
+            frames = min(self._num_frames, frames)
+        return -(-height // patch[0]) * -(-width // patch[-1]) * max(1, frames)
+
+    def of(self, name: str, value: Any) -> Any:
+        import torch
+
+        if isinstance(value, torch.Tensor):
+            return self._tensor(name, value)
+        if isinstance(value, dict):
+            found = copy.copy(value)  # of a class of its own, perhaps
+            found.update({key: self.of(str(key), each) for key, each in value.items()})
+            return found
+        if isinstance(value, list | tuple):
+            return type(value)(self.of(name, each) for each in value)
+        if "tokens" in name and value == self._text:
+            return min(TEXT, self._text)
+        return value
+
+    def _tensor(self, name: str, x: Tensor) -> Tensor:
+        import torch
+
+        is_mask = "mask" in name or not x.is_floating_point()
+        x = self._cut(name, x, is_mask)
+        if x.ndim < 3 or is_mask:
+            return x.clone().float() if x.is_floating_point() else x.clone()
+        draw = torch.Generator().manual_seed(sum(x.shape))
+        return torch.randn(x.shape, generator=draw).to(x.device)
+
+    def _cut(self, name: str, x: Tensor, is_mask: bool) -> Tensor:
+        if x.ndim and x.shape[0] == self._batch:
+            x = x[:BATCH]
+        if x.ndim > 1 and x.shape[-1] == self._numbered:
+            fewer = (self._num_tokens(is_small=each, patch=self._patch) for each in (True, False))
+            return x[..., : self._numbered + next(fewer) - next(fewer)]
+        if x.ndim > 3 and "encoder" in name:  # a text in each layer of its encoder, B L T C
+            return x[:, :, :TEXT]
+        if x.ndim > 3:
+            return self._picture(name, x)
+        if x.ndim == 3 and name != "context" and "ref" not in name:
+            if x.shape[-1] == self._length:
+                return x[..., : SEQUENCE * self._patch[-1]]
+            for patch in (self._patch, (1, 1)):  # latents may be tokens already
+                if x.shape[1] == self._num_tokens(is_small=False, patch=patch):
+                    return _ends(x, self._num_tokens(is_small=True, patch=patch))
+        if x.ndim > 1 and x.shape[1] == self._text and (x.ndim == 3 or is_mask):
+            return _ends(x, TEXT)
+        if x.ndim == 2 and self._frames > 1 and x.shape[1] == self._frames:
+            return x[:, : self._num_frames]
+        return x
+
+    def _picture(self, name: str, x: Tensor) -> Tensor:
+        """Some frames, rows and columns. What is as large as the latents, or so many times as large, stays so; where
+        there are some frames more or fewer than of latents, there are as many more or fewer of these."""
+        dim, few = (1 if "audio" in name else x.ndim - 3), min(self._num_frames, self._frames or self._num_frames)
+        if x.ndim > 4:
+            more = x.shape[dim] - self._frames
+            x = x.narrow(dim, 0, min(x.shape[dim], few + more if -few < more <= self._frames else few))
+        if "audio" in name or name in AS_LARGE:
+            return x
+        times = x.shape[-1] // self._canvas[1]
+        is_alike = tuple(x.shape[-2:]) == tuple(times * size for size in self._canvas)
+        rows, columns = (times * size for size in self._odd) if is_alike else self._odder
+        return x[..., :rows, :columns]
+
+
+def _ends(x: Tensor, count: int) -> Tensor:
+    """The first rows and the last two: a mask may hide these alone."""
+    import torch
+
+    return x if x.shape[1] <= count else torch.cat([x[:, : count - 2], x[:, -2:]], 1)
