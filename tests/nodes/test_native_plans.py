@@ -14,7 +14,7 @@ from latentloom.pipelines.selfcheck.passes import check_room, in_fp32
 from latentloom.pipelines.split_plans import SPLIT_PLANS
 from support.outside import python
 
-RIGHT = ["picture", "references", "control", "one time", "times of frames"]
+RIGHT = ["picture", "references", "control", "one time", "times of frames", "video and sound", "guides"]
 WRONG = [
     "wrong: rows not behind the text",
     "wrong: times of frames not cut",
@@ -53,7 +53,7 @@ def test_plans_that_are_right_pass_and_are_asked_once_for_each_kind_of_inputs(ra
     again: list[tuple[str, dict[str, Any]]] = [*once, ("", {}), *once]  # in another process the verdict was kept
     for found in ranks.run("bodies.native:first_uses", "allgather=4", [*once, *again]):
         assert all(said.startswith("checked on this machine") for said, *_ in found)
-        assert [phases for _, phases, _ in found] == [TOLD] * 5 + [[]] * 10
+        assert [phases for _, phases, _ in found] == [TOLD] * len(RIGHT) + [[]] * 2 * len(RIGHT)
 
 
 def test_what_was_refused_is_tried_again(ranks: Any) -> None:
