@@ -160,7 +160,8 @@ def memory(session: Session) -> None:
         f"{line}up to {most:.0f} MB beyond imports, {most / file:.2f} of the file, of {ALL_SHARE} allowed",
         is_right=most <= ALL_SHARE * file,
     )
-    owns = [each - owned_before for each in owns if each - owned_before < file / 2]  # once it is handed over
+    owns = [each - owned_before for each in owns]
+    owns = owns[next(index for index, each in enumerate(owns) if each <= HOST_SHARE * file) :]
     line = f"of {len(owns)} samples behind it, what is each process's own: up to {max(owns):+.0f} MB"
     print(f"  {line}, with the check of the plan", flush=True)
     own_of_ranks = ", ".join(f"{private(pid):.0f}" for pid in with_weights(host))
