@@ -16,7 +16,7 @@ from torch import nn
 from latentloom.nodes.hosts.native import border, mapped, on_rank, shell
 from latentloom.nodes.hosts.native.border import Border
 from latentloom.nodes.hosts.native.mapped import as_mapped, lease_of
-from latentloom.nodes.hosts.native.on_rank import HELD, Held, forget
+from latentloom.nodes.hosts.native.on_rank import HELD, KEEP, Held, _here, forget
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import SILENT
 from latentloom.parallel.ranks.seat import Seat
@@ -78,7 +78,10 @@ def test_the_host_s_weights_are_shared_and_a_rank_maps_the_same_bits_at_a_multip
     told = lease.share(model)
     rank = Model()
     rank.blocks[0].half()
-    mapped.take(rank, told)
+    with as_mapped(skips=True):
+        rank.load_state_dict({name: torch.zeros_like(each) for name, each in rank.state_dict().items()})
+    assert all(each.any() for each in rank.parameters()) and not rank.table.any()  # buffers are each process's own
+    assert mapped.take(rank, told)
     for each in (model, rank):
         assert shared(each) == names and all(x.data_ptr() % 64 == 0 for x in each.parameters())
     assert all(torch.equal(x, before[name]) for name, x in model.state_dict().items())
@@ -103,13 +106,22 @@ def test_a_rank_whose_weights_are_others_or_whose_host_has_gone_keeps_the_file_s
     model, lease = Model(), mapped.Lease()
     told = lease.share(model)
     other = Model().half()
-    mapped.take(other, told)
-    mapped.take(other, {})
+    assert not mapped.take(other, told)
     late = Model()
-    mapped.take(late, {**told, "inode": 1})  # another file has its number
+    assert not mapped.take(late, {**told, "inode": 1})  # another file has its number
     del lease  # and its file with it
-    mapped.take(late, told)
+    assert not mapped.take(late, told)
     assert shared(other) == shared(late) == set() and len(shared(model)) == 6
+
+
+def test_what_begins_anywhere_in_a_message_begins_in_a_rank_where_torch_s_own_tensors_do() -> None:
+    room = torch.arange(64.0)
+    odd, even = room[2:40], room[16:40]
+    assert odd.data_ptr() % 64 and not even.data_ptr() % 64
+    told = {"x": odd, "context": {KEEP: 1, "value": odd}, "y": even}
+    here = _here(told, held := Held(base=None), torch.device("cpu"), {})
+    assert all(each.data_ptr() % 64 == 0 for each in here.values()) and here["y"].data_ptr() == even.data_ptr()
+    assert torch.equal(here["x"], odd) and held.kept[1] is here["context"] is here["x"]
 
 
 # ---- who asks for a model

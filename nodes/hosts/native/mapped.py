@@ -73,35 +73,42 @@ def lease_of(model: Any, key: str, forget: Callable[[], None]) -> Lease:
     return lease
 
 
-def take(module: nn.Module, shared: Mapping[str, Any]) -> None:
-    """In a rank: the weights that the host shares, where it has the same."""
-    if shared and shared["layout"] == _layout(module)[0]:
-        with contextlib.suppress(OSError):  # the host has let go of it meanwhile: the file's are the same
-            _point(module, shared)
+def take(module: nn.Module, shared: Mapping[str, Any]) -> bool:
+    """In a rank: the weights that the host shares, where it has the same; whether it has."""
+    if shared["layout"] != _layout(module)[0]:
+        return False
+    with contextlib.suppress(OSError):  # the host has let go of it meanwhile
+        _point(module, shared)
+        return True
+    return False
 
 
-def as_mapped() -> contextlib.AbstractContextManager[Any]:
-    """While it is entered, a parameter that is to be a copy of a tensor takes that itself, where both are alike."""
+def as_mapped(*, skips: bool = False) -> contextlib.AbstractContextManager[Any]:
+    """While it is entered, a parameter that is to be a copy of a tensor takes that itself, where both are alike; with
+    `skips` it is left without a value, and without memory, until it is given one (`take`)."""
     import torch
     from torch.overrides import TorchFunctionMode
 
     class AsMapped(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if func is torch.Tensor.copy_ and len(args) == 2 and not kwargs and _is_alike(*args):
-                args[0].data = args[1]
-                return args[0]
-            return func(*args, **(kwargs or {}))
+            if func is not torch.Tensor.copy_ or len(args) != 2 or kwargs or not _is_weight(*args):
+                return func(*args, **(kwargs or {}))
+            target, source = args
+            if not skips and (target.dtype != source.dtype or not source.is_contiguous()):
+                return func(*args)
+            if not skips:
+                target.data = source
+            return target
 
     return AsMapped()
 
 
-def _is_alike(parameter: Any, source: Any) -> bool:
+def _is_weight(target: Any, source: Any) -> bool:
     import torch
 
-    if not isinstance(parameter, torch.nn.Parameter) or type(source) is not torch.Tensor:
+    if not isinstance(target, torch.nn.Parameter) or type(source) is not torch.Tensor:
         return False
-    is_same = (parameter.dtype, parameter.shape) == (source.dtype, source.shape)
-    return is_same and parameter.device.type == source.device.type == "cpu" and source.is_contiguous()
+    return target.shape == source.shape and target.device.type == source.device.type == "cpu"
 
 
 def _point(module: nn.Module, shared: Mapping[str, Any], file: Any = None) -> None:

@@ -77,7 +77,7 @@ def spread(patcher: Any, devices: str, plan: str, *, allow_whole: bool = False) 
     patcher.detach()  # its weights are as the file has them, and not on the device where ranks may be
     lease = lease_of(patcher.model, json.dumps(border.recipe, sort_keys=True), functools.partial(forget, border.recipe))
     if not getattr(patcher, "is_dynamic", lambda: False)():  # whose weights are views of the file
-        border.shared = lease.share(patcher.model.diffusion_model)
+        border.shared = lease.share(patcher.model)
     size, device = bytes_of(patcher.model.diffusion_model), str(patcher.load_device)
 
     def wanted() -> int:

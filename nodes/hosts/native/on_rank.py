@@ -166,9 +166,11 @@ def _loaded(recipe: Mapping[str, Any], shared: Mapping[str, Any], progress: Prog
 
     make_room(MOST_HELD - 1)
     progress.phase("loading the diffusion model", is_loading=True)
-    with as_mapped():
+    with as_mapped(skips=bool(shared)):
         base = made(recipe)
-    take(base.model.diffusion_model, shared)
+    if shared and not take(base.model, shared):
+        with as_mapped():
+            base = made(recipe)
     return Held(base=base)
 
 
@@ -271,7 +273,10 @@ def _here(plain: Any, held: Held, device: torch.device, moved: dict[int, torch.T
 
     if isinstance(plain, torch.Tensor):
         if id(plain) not in moved:
-            moved[id(plain)] = plain.to(device)
+            here = plain.to(device)
+            # In a mapped message it begins anywhere; a CPU's last bit depends on that, and torch's own begin at 64s.
+            is_odd = here.device.type == "cpu" and here.data_ptr() % 64
+            moved[id(plain)] = here.clone() if is_odd else here
         return moved[id(plain)]
     if isinstance(plain, Sequence) and not isinstance(plain, str):
         return [_here(each, held, device, moved) for each in plain]
@@ -280,5 +285,5 @@ def _here(plain: Any, held: Held, device: torch.device, moved: dict[int, torch.T
     if KEPT in plain:
         return held.kept[plain[KEPT]]
     if KEEP in plain:
-        return held.kept.setdefault(plain[KEEP], plain["value"].to(device))
+        return held.kept.setdefault(plain[KEEP], _here(plain["value"], held, device, moved))
     return {key: _here(each, held, device, moved) for key, each in plain.items()}
