@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ....pipelines.components.memory import USABLE_SHARE, default_budget, memory_limit, spare_bytes
+from .rows import latents_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -124,10 +125,8 @@ def has_room_of_its_own(device: str) -> bool:
 
 def working_bytes(base: Any, arguments: Mapping[str, Any], seat: Seat) -> float:
     """What a forward takes of the device beside weights, by ComfyUI's own formula, which is of GPUs."""
-    x = arguments["x"]
-    parts = [x] if not isinstance(x, list | tuple) else x
-    shapes = [list(each.shape) for each in parts] if has_room_of_its_own(seat.device) else []
-    return sum(base.model.memory_required(shape) for shape in shapes) / seat.num_ranks
+    latents = latents_of(arguments) if has_room_of_its_own(seat.device) else []
+    return sum(base.model.memory_required(list(each.shape)) for each in latents) / seat.num_ranks
 
 
 def ease(key: str, device: str) -> bool:
