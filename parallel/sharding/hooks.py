@@ -27,7 +27,7 @@ from .cutting import cut, meet, shows, whole_of
 from .halo import extended, trimmed
 from .operator import in_no_graph
 from .session import Session
-from .split_plan import Halo, Leading, MadeAnew, Spans, Spec, Tail
+from .split_plan import OF_SOME, Halo, MadeAnew, Spec
 
 Remove = Callable[[], None]
 # Where a hooked module hangs: its parent's modules, its name among them, and itself.
@@ -258,9 +258,7 @@ def _argument_names(module: nn.Module) -> list[str]:
 def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, path: str) -> Remove:
     names = _argument_names(module)
     # Blocks that treat no token apart take neither a count of some nor what these alone are given.
-    unknown = [
-        name for name, spec in specs.items() if name not in names and not isinstance(spec, Leading | Spans | Tail)
-    ]
+    unknown = [name for name, spec in specs.items() if name not in names and not isinstance(spec, OF_SOME)]
     if unknown and inspect.getfullargspec(type(module).forward).varkw is None:
         raise ValueError(
             f"{session.title}: {type(module).__name__} takes no {unknown[0]!r}, which its split plan names; it takes "

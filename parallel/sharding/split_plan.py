@@ -81,6 +81,7 @@ class MadeAnew:
     make: Callable[[Any, Mapping[str, Any], Any], Any]  # (argument, all arguments, session)
 
 
+OF_SOME = (Leading, Spans, Tail)  # what tells some tokens of a stream from the others
 Item = Along | Units | Leading | Trailing | Spans | Tail | None
 # For a tuple argument: one spec for each of its items; None leaves the argument or item alone.
 Spec = Item | MadeAnew | tuple[Item, ...]

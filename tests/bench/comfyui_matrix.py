@@ -4,7 +4,8 @@
 
 DIR is a checkout of ComfyUI, PYTHON as in `comfyui_session.py`. Each case of `comfyui_models.py` has to be within 1e-5
 of the largest value, with the same bits on all ranks, and the module as it was after `remove()`. Prints a table and
-counts, and ends with 1 where a cell is not so. About two minutes on two cores.
+counts, and ends with 1 where a cell is not so; a case that an older ComfyUI has no class for counts for neither. About
+two minutes on two cores.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ from bodies.foreign import HEADS, WIDTH, Rows, by_rows
 from bodies.meshes import by_plan
 from bodies.rank import bits
 from latentloom.nodes.hosts.native import checked
-from latentloom.nodes.hosts.native.plans import FLUX, HUNYUAN_VIDEO, JOINT, WAN
+from latentloom.nodes.hosts.native.plans import FLUX, HUNYUAN_VIDEO, JOINT
+from latentloom.nodes.hosts.native.plans_wan import WAN
 from latentloom.parallel.mesh import Mesh, mesh_for
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding.shard import shard

@@ -102,7 +102,13 @@ def _tried(model: nn.Module, given: Mapping[str, Any], split: SplitPlan, mesh: M
         yield {title: made()}
 
     small = small_of(model, given, mesh.plan.sequence)
-    return self_check(lambda parts: parts[title](**small), mesh=mesh, sharded=sharded, whole=whole, split=split)
+
+    def asked(parts: Mapping[str, Any]) -> Any:
+        if hasattr(parts[title], "clear_kv_cache"):
+            parts[title].clear_kv_cache()  # what a pass before kept of the prompt
+        return parts[title](**small)
+
+    return self_check(asked, mesh=mesh, sharded=sharded, whole=whole, split=split)
 
 
 # ---- the twin

@@ -33,9 +33,12 @@ class _Small:
         patch: Any = next((getattr(model, name) for name in names if hasattr(model, name)), 1)
         self._patch = (patch, patch) if isinstance(patch, int) else tuple(patch[-2:])
         count = max(2, num_ranks, LEAST.get(type(model).__name__, 0) // self._patch[-1])
-        columns = 2 * count + 1
-        self._odd = self._sizes(count | 1, -(-columns // 8) * 8 if type(model).__name__ in IN_EIGHTHS else columns)
-        self._odder = self._sizes(count + 1, count | 1)  # of references
+        rows, columns = self._patch
+        num_columns = 2 * count + 1
+        if type(model).__name__ in IN_EIGHTHS:
+            num_columns = -(-num_columns // 8) * 8
+        self._odd = ((count | 1) * rows, num_columns * columns)
+        self._odder = ((count + 1) * rows, (count | 1) * columns)  # of references
         self._num_frames = 3 if count % 3 else 2  # no rank ends where a frame does
         self._batch, self._canvas = int(latents.shape[0]), (int(latents.shape[-2]), int(latents.shape[-1]))
         self._frames = int(latents.shape[2]) if latents.ndim > 4 else 0
@@ -44,13 +47,10 @@ class _Small:
         context = given.get("context")
         self._text = context.shape[1] if context is not None and context.ndim > 2 else 0
 
-    def _sizes(self, rows: int, columns: int) -> tuple[int, int]:
-        return rows * self._patch[0], columns * self._patch[-1]
-
     def _num_tokens(self, *, is_small: bool, patch: tuple[int, ...]) -> int:
         (height, width), frames = self._canvas, self._frames
         if is_small:
-            height, width = (min(a, b) for a, b in zip(self._odd, self._canvas, strict=True))
+            height, width = map(min, self._odd, self._canvas)
             frames = min(self._num_frames, frames)
         return -(-height // patch[0]) * -(-width // patch[-1]) * max(1, frames)
 
