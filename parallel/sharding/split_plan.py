@@ -177,7 +177,7 @@ class SplitPlan:
     halos: Mapping[str, Halo] = field(default_factory=dict)
 
     # {end of a module path: processor(old processor, session)}: attention that is no softmax, set while attached. Of a
-    # module that has no processor, the forward: forward(module, session).
+    # module that has no processor, the forward: forward(module, session); behind a `:` another method than that.
     processors: Mapping[str, Callable[[Any, Any], Any]] = field(default_factory=dict)
 
     # {end of a module path}: what the transformer also calls outside its block, so that shared weights are gathered

@@ -69,7 +69,7 @@ def scail_2(*, references: int = 1, is_replaced: bool = False) -> Made:
 def animate(*, batch: int = 1, text: int = 9, times: tuple[float, ...] = (), faces: int = 5) -> Made:
     from comfy.ldm.wan.model_animate import AnimateWanModel
 
-    call = asked(batch=batch, text=text)
+    call = asked(batch=batch, text=text, size=(3, 10, 14))
     call |= {"clip_fea": noise(batch, 5, 1280), "pose_latents": noise(batch, 16, 2, 10, 14)}
     if faces:
         call["face_pixel_values"] = noise(batch, 3, faces, 512, 512)
@@ -108,6 +108,19 @@ def humo(*, batch: int = 1, text: int = 9, has_audio: bool = True, has_reference
     return made_of(HumoWanModel, **small()), call
 
 
+def animate_2(*, batch: int = 1, text: int = 9, times: tuple[float, ...] = (), has_pose: bool = True) -> Made:
+    from comfy.ldm.wan.model_animate2 import WanAnimate2Model
+
+    call = asked(batch=batch, text=text, channels=36, size=(4, 9, 13))  # of a reference, and three of the video
+    call |= {"clip_fea": noise(batch, 5, 1280), "reference_strength": 0.8}
+    if has_pose:
+        call |= {"pose_latents": noise(batch, 16, 3, 9, 13), "clip_fea_pose": noise(batch, 5, 1280) / 2}
+        call |= {"context_pose": noise(batch, 4, 48), "pose_strength": 0.9}
+    if times:
+        call["timestep"] = torch.tensor([times])
+    return made_of(WanAnimate2Model, **small(in_dim=36)), call
+
+
 def dancer(*, batch: int = 1, frames: int = 3, has_music: bool = True, fps: float = 30.0) -> Made:
     from comfy.ldm.wan.model_wandancer import WanDancerModel
 
@@ -131,6 +144,10 @@ CASES: dict[str, Callable[[], Made]] = {
     "wan animate, a time per frame": partial(animate, times=(0.0, 700.0, 700.0)),
     "wan animate, no face": partial(animate, faces=0),
     "wan animate, its own look": partial(animate, faces=1),
+    "wan animate 2": animate_2,
+    "wan animate 2, batch 2, 1 text": partial(animate_2, batch=2, text=1),
+    "wan animate 2, times of frames": partial(animate_2, times=(0.0, 700.0, 700.0, 700.0)),
+    "wan animate 2, no pose": partial(animate_2, has_pose=False),
     "wan s2v": s2v,
     "wan s2v, all, batch 2": partial(s2v, batch=2, has_more=True),
     "wan s2v, all, times": partial(s2v, has_more=True, times=(0.0, 700.0, 700.0)),

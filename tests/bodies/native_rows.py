@@ -42,7 +42,7 @@ def in_rows(value: Any, count: int) -> Any:
         return torch.cat([value.roll(number, -1) for number in range(count)])
     if isinstance(value, dict):
         return {name: in_rows(each, count) for name, each in value.items()}
-    return [in_rows(each, count) for each in value]
+    return [in_rows(each, count) for each in value] if isinstance(value, list) else value
 
 
 @by_plan

@@ -133,14 +133,15 @@ def twin_of(model: nn.Module, split: SplitPlan, device: str) -> nn.Module:
     blocks = [modules_at(model, path, type(model).__name__) for path in split.blocks]
     most = max(1, BLOCKS // max(1, sum(len(path) > 1 for path in blocks)))
     left_out = {each for path in blocks for each in path[most:]}
-    return _Twin(room, left_out, device).of(model)
+    methods = {end.partition(":")[2] for end in split.processors}  # of a model that is sharded by now
+    return _Twin(room, left_out, device, methods).of(model)
 
 
 class _Twin:
     """Copies modules, with weights that are views of the same numbers, each from another place on."""
 
-    def __init__(self, room: Tensor, left_out: set[nn.Module], device: str) -> None:
-        self._room, self._left_out, self._device, self._num_made = room, left_out, device, 0
+    def __init__(self, room: Tensor, left_out: set[nn.Module], device: str, methods: set[str]) -> None:
+        self._room, self._left_out, self._device, self._methods, self._num_made = room, left_out, device, methods, 0
 
     def of(self, module: nn.Module) -> nn.Module:
         import torch
@@ -154,6 +155,8 @@ class _Twin:
         for name in ("weight_function", "bias_function"):  # what LoRAs do to weights that are brought for a call
             if name in vars(module):
                 setattr(twin, name, [])
+        for name in self._methods:
+            vars(twin).pop(name, None)
         entry = vars(twin).pop("forward", None)
         if getattr(entry, "__self__", None) is module:  # by another method of its own
             vars(twin)["forward"] = types.MethodType(entry.__func__, twin)

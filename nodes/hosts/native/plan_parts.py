@@ -108,15 +108,15 @@ def qwen_image(patch: int = 2) -> SplitPlan:
     )
 
 
-def _per_token(e: Any, _: object, session: Any) -> Any:
+def per_token(e: Any, session: Any, stream: str = "tokens") -> Any:
     """A modulation for each frame, B F (6) C, as one for each of this rank's tokens."""
     import torch
 
     if e.ndim < 3 or e.shape[1] == 1:
         return e
-    stream = session.streams["tokens"]
-    each = -(-stream.length // e.shape[1])  # of all tokens, as classes spread it; over a rank's own it would be others
-    return e[:, torch.arange(*stream.held(session.rank), device=e.device) // each]
+    held = session.streams[stream]
+    each = -(-held.length // e.shape[1])  # of all tokens, as classes spread it; over a rank's own it would be others
+    return e[:, torch.arange(*held.held(session.rank), device=e.device) // each]
 
 
-PER_TOKEN = MadeAnew(_per_token)
+PER_TOKEN = MadeAnew(lambda e, _, session: per_token(e, session))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ....parallel.sharding.split_plan import LOCAL, Along, Spec, SplitPlan, tokens
+from ....parallel.sharding.split_plan import LOCAL, Along, Attend, Spec, SplitPlan, tokens
 from . import stand_ins
 from .plan_parts import PER_TOKEN, TOKENS, one_stream
 
@@ -50,6 +50,17 @@ DANCER = replace(
     outputs={"blocks.-1": tokens(1)},
     processors={"music_injector": stand_ins.injected},
 )
+# Its keys and values are gathered, whatever the plan, where there is a pose; the pose attends to itself by the plan.
+ANIMATE_2 = replace(
+    WAN,
+    inputs={"head": {"e": PER_TOKEN}},
+    attention={"cross_attn": (LOCAL,), "self_attn": (Attend(("pose",), ("pose",)),)},
+    processors={
+        "blocks.*:forward_pose": stand_ins.of_stream("pose", "forward_pose"),
+        "blocks.*:forward_gen": stand_ins.of_stream("tokens", "forward_gen"),
+        "self_attn:forward_gen": stand_ins.seeing_poses,
+    },
+)
 
 PLANS: Mapping[str, SplitPlan] = {
     "comfy.ldm.wan.model.WanModel": WAN,
@@ -58,6 +69,7 @@ PLANS: Mapping[str, SplitPlan] = {
     "comfy.ldm.wan.model.WanModel_S2V": S2V,
     "comfy.ldm.wan.model.HumoWanModel": HUMO,
     "comfy.ldm.wan.model_animate.AnimateWanModel": ANIMATE,
+    "comfy.ldm.wan.model_animate2.WanAnimate2Model": ANIMATE_2,
     "comfy.ldm.wan.model_wandancer.WanDancerModel": DANCER,
     "comfy.ldm.wan.model.SCAILWanModel": WAN,
     "comfy.ldm.wan.model.SCAIL2WanModel": WAN,

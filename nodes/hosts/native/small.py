@@ -39,8 +39,8 @@ class _Small:
         self._patch = (patch, patch) if isinstance(patch, int) else tuple(patch[-2:])
         count = max(2, num_ranks, LEAST.get(type(model).__name__, 0) // self._patch[-1])
         columns = 8 * (count // 4 + 1) if type(model).__name__ in IN_EIGHTHS else 2 * count + 1
-        self._odd = self._sizes(count | 1, columns)
-        self._odder = self._sizes(count + 1, count | 1)  # of references
+        self._odd = (count | 1) * self._patch[0], columns * self._patch[-1]
+        self._odder = (count + 1) * self._patch[0], (count | 1) * self._patch[-1]  # of references
         self._num_frames = 3 if count % 3 else 2  # no rank ends where a frame does
         self._batch, self._canvas = int(latents.shape[0]), (int(latents.shape[-2]), int(latents.shape[-1]))
         self._frames = int(latents.shape[2]) if latents.ndim > 4 else 0
@@ -52,9 +52,6 @@ class _Small:
         self._numbered = given["position_ids"].shape[-1] if "position_ids" in given else 0  # all tokens, one by one
         context = given.get("context")
         self._text = context.shape[1] if context is not None and context.ndim > 2 else 0
-
-    def _sizes(self, rows: int, columns: int) -> tuple[int, int]:
-        return rows * self._patch[0], columns * self._patch[-1]
 
     def _num_tokens(self, *, is_small: bool, patch: tuple[int, ...]) -> int:
         (height, width), frames = self._canvas, self._frames

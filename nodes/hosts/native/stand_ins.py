@@ -12,6 +12,9 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any
 
+from ....parallel.sharding.split_plan import LOCAL, Along, Attend
+from .plan_parts import per_token
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -172,5 +175,71 @@ def of_sound(wrapper: Any, session: Any) -> Forward:
             return own(wrapper, x, audio[:, at.start * each : at.stop * each], **more)
 
         return _by_frames(ask, x, audio.shape[1] // each, session)
+
+    return forward
+
+
+# ---- Wan-Animate 2: a pose's tokens go through the same blocks as the video's, by methods beside their forward
+
+
+def of_stream(stream: str, method: str) -> Callable[[Any, Any], Forward]:
+    """In place of such a method: it runs as the block's forward, with what hangs around that, on this rank's part."""
+
+    def make(block: Any, session: Any) -> Forward:
+        def forward(x: Tensor, e: Tensor, freqs: Tensor, *args: Any, **more: Any) -> Any:
+            part = Along(1, (stream,))
+            if stream not in session.streams:  # before the first block all of it is here
+                session.define(stream, x.shape[1], what="x")
+                x = session.cut(x, part, what="x")
+
+            def asked(*given: Any, **named: Any) -> Any:
+                session.calls = (session.kinds.index(Attend((stream,), (stream,))),)
+                return getattr(type(block), method)(block, *given, **named)
+
+            block.forward = asked
+            try:
+                return block(x, per_token(e, session, stream), session.cut(freqs, part, what="freqs"), *args, **more)
+            finally:
+                del block.forward
+
+        return forward
+
+    return make
+
+
+def seeing_poses(attention: Any, session: Any) -> Forward:
+    """In place of the `forward_gen` of its attention: each frame of the video sees all of it, and its own pose."""
+
+    def forward(
+        x: Tensor,
+        freqs: Tensor,
+        k_pose: Tensor | None,
+        v_pose: Tensor | None,
+        f_gen: int,
+        hw: int,
+        buffers: Any,
+        ref_strength: float = 1.0,
+        **more: Any,
+    ) -> Tensor:
+        import torch
+        import torch.nn.functional as F
+
+        start, end = session.streams["tokens"].held(session.rank)
+        if k_pose is None:
+            of_reference = min(max(hw - start, 0), end - start)
+            own = type(attention).forward_gen
+            return own(attention, x, freqs, None, None, f_gen, of_reference, buffers, ref_strength, **more)
+        q, k, v = attention.qkv(x, freqs)  # B S H D
+        k, v = (session.gather(each, 1, "tokens") for each in (k, v))
+        v[:, :hw] *= ref_strength
+        k_pose, v_pose = (session.gather(each, 1, "pose") for each in (k_pose, v_pose))
+        session.calls = (session.kinds.index(LOCAL),)
+        out = []
+        for frame in range(start // hw, -(-end // hw)):
+            of_frame = slice(max(frame * hw - start, 0), min((frame + 1) * hw, end) - start)
+            of_pose = slice((frame - 1) * hw, frame * hw) if frame else slice(0)  # the reference has none
+            keys, values = (torch.cat([a, b[:, of_pose]], 1).transpose(1, 2) for a, b in ((k, k_pose), (v, v_pose)))
+            out.append(F.scaled_dot_product_attention(q[:, of_frame].transpose(1, 2), keys, values))
+        return attention.o(torch.cat(out, 2).transpose(1, 2).flatten(2))
 
     return forward
