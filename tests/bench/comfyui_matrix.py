@@ -80,8 +80,8 @@ def compared(case: str, plan: str) -> Cell | None:
     from comfyui_models import CASES
     from torch import equal
 
-    from latentloom.nodes.hosts.native.plans import plan_of
     from latentloom.nodes.hosts.native.rows import share_rows
+    from latentloom.nodes.hosts.native.splits.plans import plan_of
     from latentloom.parallel.mesh import make_mesh_among
     from latentloom.parallel.plan import ParallelPlan
     from latentloom.parallel.sharding.shard import shard

@@ -24,7 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import support.checkout  # noqa: F401 (makes the checkout importable)
-from latentloom.nodes.hosts.native.plans import PLANS
+from latentloom.nodes.hosts.native.splits.plans import PLANS
 
 HERE = Path(__file__).resolve()
 GOAL = 95.0

@@ -20,9 +20,9 @@ from bodies.foreign import HEADS, WIDTH, Rows, by_rows
 from bodies.meshes import by_plan
 from bodies.rank import bits
 from latentloom.nodes.hosts.native import checked
-from latentloom.nodes.hosts.native.plans import FLUX, HUNYUAN_VIDEO, JOINT
-from latentloom.nodes.hosts.native.plans_video import LTX_2
-from latentloom.nodes.hosts.native.plans_wan import WAN
+from latentloom.nodes.hosts.native.splits.plans import FLUX, HUNYUAN_VIDEO, JOINT
+from latentloom.nodes.hosts.native.splits.video import LTX_2
+from latentloom.nodes.hosts.native.splits.wan import WAN
 from latentloom.parallel.mesh import Mesh, mesh_for
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding.shard import shard

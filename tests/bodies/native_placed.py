@@ -15,8 +15,9 @@ from torch import Tensor
 
 from bodies.native import LikeFlux, cases
 from bodies.rank import bits
-from latentloom.nodes.hosts.native import on_rank, placed, plans, recipe
+from latentloom.nodes.hosts.native import on_rank, placed, recipe
 from latentloom.nodes.hosts.native.patches import TUPLE
+from latentloom.nodes.hosts.native.splits import plans
 from latentloom.parallel.errors import OutOfMemory
 from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines.components.memory import MEMORY, USABLE_SHARE

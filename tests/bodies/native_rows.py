@@ -13,8 +13,8 @@ from bodies.foreign import WIDTH
 from bodies.meshes import by_plan
 from bodies.rank import bits
 from latentloom.nodes.hosts.native import checked
-from latentloom.nodes.hosts.native.plans import FLUX
 from latentloom.nodes.hosts.native.rows import share_rows
+from latentloom.nodes.hosts.native.splits.plans import FLUX
 from latentloom.parallel.mesh import Mesh, mesh_for
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding.shard import shard

@@ -11,7 +11,7 @@ from bodies.foreign import HEADS, WIDTH
 from bodies.meshes import by_plan
 from bodies.native import Attention, table
 from bodies.rank import bits
-from latentloom.nodes.hosts.native.plans_pictures import ACE_STEP, ACE_STEP_15, COSMOS_2, HIDREAM_O1, STABLE_AUDIO
+from latentloom.nodes.hosts.native.splits.pictures import ACE_STEP, ACE_STEP_15, COSMOS_2, HIDREAM_O1, STABLE_AUDIO
 from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.sharding.shard import shard
 from latentloom.parallel.sharding.split_plan import SplitPlan

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bodies import native
-from latentloom.nodes.hosts.native.plans import BEFORE, FLUX, PLANS, plan_of
+from latentloom.nodes.hosts.native.splits.plans import BEFORE, FLUX, PLANS, plan_of
 from latentloom.pipelines.selfcheck.passes import check_room, in_fp32
 from latentloom.pipelines.split_plans import SPLIT_PLANS
 from support.outside import python
@@ -94,6 +94,6 @@ def test_a_class_is_known_by_its_module_and_name(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_plans_are_read_without_torch_and_comfyui() -> None:
-    code = "import latentloom.nodes.hosts.native.plans; print(*{'torch', 'comfy', 'diffusers'} & {*sys.modules})"
+    code = "import latentloom.nodes.hosts.native.splits.plans; print(*{'torch', 'comfy', 'diffusers'} & {*sys.modules})"
     done = python(code)
     assert done.stdout == "\n", done.stderr

@@ -8,16 +8,11 @@ mapped: Weights that are mapped, so that the host and all ranks hold them once b
 node: Spread Model and Spread VAE: what ComfyUI's own loaders have loaded, computed by ranks on all devices.
 on_rank: What a rank does for a MODEL that is spread: it loads by the recipe, is sharded, carries patches, answers.
 patches: What a sampled clone of a MODEL carries beside its file: LoRA weights and core's own settings, as plain data.
-plan_parts: What split plans of ComfyUI's classes have in common: forms that most have, ControlNets, refusals.
 placed: Where a rank has the weights of its model: whole on its device, or with blocks at rest in the host's memory.
-plans: Split plans of ComfyUI's own model classes: literal data, by module and class.
-plans_pictures: Split plans of ComfyUI's classes of pictures, sound and shapes: literal data, by module and class.
-plans_video: Split plans of ComfyUI's classes of video, but for Wan's: literal data, by module and class.
-plans_wan: Split plans of ComfyUI's classes of the Wan family: literal data, by module and class.
 recipe: A recipe: which core loader of ComfyUI made a MODEL, of which file and with which options, as plain data.
 rows: Rows of a forward: conditionings that ComfyUI asks for at once, shared out over the groups of the cfg axis.
 small: Small inputs: arguments of the kinds that a call has, at a size of a few odd rows and columns.
-stand_ins: What stands in for parts of ComfyUI's classes whose tokens are spread: attention of other kinds than torch's.
 shell: A shell: what ComfyUI holds of a model that ranks hold. A patcher as any other, whose weights have no memory.
+splits: How models of ComfyUI's own classes are split: literal data, by module and class.
 vae: Spread VAE: a VAE of ComfyUI's own loaders that ranks decode by rows, untiled: the picture of one device.
 """

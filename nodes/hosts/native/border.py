@@ -29,11 +29,11 @@ from ..comfy_process import ComfyProgress
 from . import patches
 from .choosing import choose
 from .on_rank import KEEP, KEPT, LACKING
-from .plan_parts import LATENTS, latents_in
-from .plans import plan_of
 from .recipe import host_settings
 from .rows import unfit
 from .shell import count_ranks, is_shell
+from .splits.parts import LATENTS, latents_in
+from .splits.plans import plan_of
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -58,9 +58,9 @@ def spread(patcher: Any, devices: str, plan: str, *, allow_whole: bool = False) 
     from ....parallel.pool.pool import check_platform
     from .border import Border, forget
     from .mapped import lease_of
-    from .plans import plan_of
     from .recipe import recipe_of
     from .shell import bytes_of, shell_of
+    from .splits.plans import plan_of
 
     try:
         check_platform()

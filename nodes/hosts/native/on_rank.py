@@ -124,7 +124,7 @@ def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
     from ....parallel.mesh import is_current
     from ....parallel.sharding.hooks import modules_at
     from .placed import Placed, working_bytes
-    from .plans import plan_of
+    from .splits.plans import plan_of
 
     key, setup = json.dumps(request["recipe"], sort_keys=True), request["setup"]
     is_last = bool(HELD) and next(reversed(HELD)) == key  # all others may have taken its place on the device
@@ -190,8 +190,8 @@ def _shard(held: Held, request: Mapping[str, Any]) -> None:
     from ....parallel.mesh import mesh_for
     from ....parallel.plan import ParallelPlan
     from ....parallel.sharding.shard import shard
-    from .plans import plan_of
     from .rows import share_rows
+    from .splits.plans import plan_of
 
     _take_apart(held)
     module = held.clone.model.diffusion_model.eval().requires_grad_(False)
@@ -205,7 +205,7 @@ def _shard(held: Held, request: Mapping[str, Any]) -> None:
 def _check(held: Held, arguments: Mapping[str, Any], options: Options, progress: Progress, seat: Seat) -> None:
     """Collective: whether the plan gives this class what one device gives, at the first use with such inputs."""
     from .checked import check_first_use, kinds_of
-    from .plans import plan_of
+    from .splits.plans import plan_of
 
     assert held.handle is not None
     if (kinds := json.dumps(kinds_of(arguments, held.handle.mesh), sort_keys=True)) in held.checked:

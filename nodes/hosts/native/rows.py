@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ....parallel.group import Axis, Group
 from ....parallel.plan import ParallelPlan
 from ....parallel.wording import worded
-from .plan_parts import latents_in
+from .splits.parts import latents_in
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .plan_parts import LATENTS, latents_in
+from .splits.parts import LATENTS, latents_in
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

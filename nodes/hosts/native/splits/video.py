@@ -10,9 +10,9 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from ....parallel.sharding.split_plan import LOCAL, Along, Attend, MadeAnew, SplitPlan, image, text, tokens
+from .....parallel.sharding.split_plan import LOCAL, Along, Attend, MadeAnew, SplitPlan, image, text, tokens
 from . import stand_ins
-from .plan_parts import GRID, JOINT, TOKENS, one_stream, refused
+from .parts import GRID, JOINT, TOKENS, one_stream, refused
 
 # ---- LTX and LTX-2: video, behind it guides, which may be seen by part, and sound
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ....parallel.sharding.split_plan import LOCAL, Along, Attend, Spec, SplitPlan, tokens
+from .....parallel.sharding.split_plan import LOCAL, Along, Attend, Spec, SplitPlan, tokens
 from . import stand_ins
-from .plan_parts import PER_TOKEN, TOKENS, one_stream
+from .parts import PER_TOKEN, TOKENS, one_stream
 
 ROTATED: Mapping[str, Spec] = {"freqs": Along(1, TOKENS)}
 # References, poses and in-context latents are tokens before or behind the video's. A time may be of each frame.

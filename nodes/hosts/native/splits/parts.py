@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ....parallel.sharding.split_plan import Along, Leading, MadeAnew, Spec, SplitPlan, image, text, tokens
+from .....parallel.sharding.split_plan import Along, Leading, MadeAnew, Spec, SplitPlan, image, text, tokens
 
 JOINT, FLIPPED, TOKENS = ("text", "image"), ("image", "text"), ("tokens",)
 GRID = Along(1, TOKENS, grid=3)  # frames, rows and columns

@@ -12,15 +12,15 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any
 
-from ....parallel.sharding.split_plan import LOCAL, Along, Attend
-from .plan_parts import per_token
+from .....parallel.sharding.split_plan import LOCAL, Along, Attend
+from .parts import per_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import Tensor
 
-    from ....parallel.sharding.split_plan import Attend
+    from .....parallel.sharding.split_plan import Attend
 
     Forward = Callable[..., Tensor]
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ....parallel.sharding.split_plan import LOCAL, Along, Attend, Halo, MadeAnew, SplitPlan, Tail, image, text, tokens
-from ....pipelines.split_plans.joint_image import cut_image
+from .....parallel.sharding.split_plan import LOCAL, Along, Attend, Halo, MadeAnew, SplitPlan, Tail, image, text, tokens
+from .....pipelines.split_plans.joint_image import cut_image
 from . import stand_ins
-from .plan_parts import GRID, JOINT, PER_TOKEN, TOKENS, control, one_stream, qwen_image, refused, two_streams
+from .parts import GRID, JOINT, PER_TOKEN, TOKENS, control, one_stream, qwen_image, refused, two_streams
 
 IMAGE_TEXT = ("image", "text")
 ONLY_IMAGE = Attend(("image",), ("image",))

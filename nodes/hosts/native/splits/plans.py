@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ....parallel.sharding.split_plan import Along, Leading, Spans, SplitPlan, image, text, tokens
-from ....pipelines.split_plans import SPLIT_PLANS
-from . import plans_pictures, plans_video, plans_wan
-from .plan_parts import FLIPPED, JOINT, TOKENS, control, one_stream, qwen_image, refused, two_streams
+from .....parallel.sharding.split_plan import Along, Leading, Spans, SplitPlan, image, text, tokens
+from .....pipelines.split_plans import SPLIT_PLANS
+from . import pictures, video, wan
+from .parts import FLIPPED, JOINT, TOKENS, control, one_stream, qwen_image, refused, two_streams
 
 FLUX = two_streams(
     {"modulation_dims_img": Spans(("image",))},
@@ -58,9 +58,9 @@ PLANS: Mapping[str, SplitPlan] = {
     "comfy.ldm.minimax.model.MiniMaxH3Model": MINIMAX_H3,
     "comfy.ldm.ernie.model.ErnieImageModel": ERNIE_IMAGE,
     "comfy.ldm.lumina.model.NextDiTPixelSpace": Z_IMAGE,
-    **plans_pictures.PLANS,
-    **plans_video.PLANS,
-    **plans_wan.PLANS,
+    **pictures.PLANS,
+    **video.PLANS,
+    **wan.PLANS,
 }
 # Of classes that were built in another way before: what they have had since, and their plan without.
 BEFORE: Mapping[str, tuple[str, SplitPlan]] = {
