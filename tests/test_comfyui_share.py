@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench import comfyui_share
+from support.checkout import ROOT
 
 TEMPLATES = comfyui_share.templates()
 BY_NAME = {each.name: each for each in TEMPLATES}
@@ -16,6 +17,12 @@ def test_each_template_says_what_runs_it_or_why_nothing_does() -> None:
     assert list(comfyui_share.wrong_names(TEMPLATES)) == []
     others = [each for each in TEMPLATES if each.family != "moss"]
     assert list(comfyui_share.wrong_names(others)) == ["moss: no such family"]
+
+
+def test_what_people_run_has_plans_as_the_document_says() -> None:
+    found = comfyui_share.share(TEMPLATES)
+    assert found >= comfyui_share.GOAL
+    assert f"{found:.1f} % of the use of those of ComfyUI's templates" in (ROOT / "nodes" / "README.md").read_text()
 
 
 def test_use_counts_where_all_classes_of_a_template_have_plans() -> None:
