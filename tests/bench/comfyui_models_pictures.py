@@ -215,8 +215,11 @@ def pixart(*, batch: int = 1) -> Made:
 
 
 def cosmos_2(*, frames: int = 1, times: tuple[float, ...] = (0.7,), is_anima: bool = False, more: bool = False) -> Made:
-    from comfy.ldm.anima.model import Anima
-    from comfy.ldm.cosmos.predict2 import MiniTrainDIT
+    kind: type
+    if is_anima:
+        from comfy.ldm.anima.model import Anima as kind
+    else:
+        from comfy.ldm.cosmos.predict2 import MiniTrainDIT as kind
 
     config = {
         **{"max_img_h": 64, "max_img_w": 64, "max_frames": 8, "in_channels": 16, "out_channels": 16},
@@ -225,12 +228,13 @@ def cosmos_2(*, frames: int = 1, times: tuple[float, ...] = (0.7,), is_anima: bo
         **{"use_adaln_lora": True, "adaln_lora_dim": 8, "extra_per_block_abs_pos_emb": more},
     }
     time = torch.tensor([times]) if len(times) > 1 else torch.tensor(times)
-    call: dict[str, Any] = {"x": noise(1, 16, frames, 13, 17), "timesteps": time}
+    size = (13, 17) if is_anima else (14, 18)  # 0.3.64 fills up none
+    call: dict[str, Any] = {"x": noise(1, 16, frames, *size), "timesteps": time}
     call["context"] = noise(1, 9, 1024) if is_anima else noise(1, 9, 40)
     if is_anima and more:
         call |= {"t5xxl_ids": torch.arange(5)[None], "t5xxl_weights": torch.full((1, 5, 1), 0.9)}
         config["extra_per_block_abs_pos_emb"] = False
-    return made_of(Anima if is_anima else MiniTrainDIT, **config), call
+    return made_of(kind, **config), call
 
 
 def hidream_o1(*, is_kept: bool = True, has_references: bool = False) -> Made:
