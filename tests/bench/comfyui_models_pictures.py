@@ -231,10 +231,12 @@ def cosmos_2(
     *, frames: int = 1, times: tuple[float, ...] = (0.7,), is_anima: bool = False, more: bool = False,
     size: tuple[int, int] = (13, 17),
 ) -> Made:  # fmt: skip
-    from comfy.ldm.cosmos.predict2 import MiniTrainDIT
-
+    kind: type
     if is_anima:
-        from comfy.ldm.anima.model import Anima
+        from comfy.ldm.anima.model import Anima as kind
+    else:
+        from comfy.ldm.cosmos.predict2 import MiniTrainDIT as kind
+
     config = {
         **{"max_img_h": 64, "max_img_w": 64, "max_frames": 8, "in_channels": 16, "out_channels": 16},
         **{"patch_spatial": 2, "patch_temporal": 1, "model_channels": 72, "num_blocks": 3, "num_heads": 3},
@@ -247,7 +249,7 @@ def cosmos_2(
     if is_anima and more:
         call |= {"t5xxl_ids": torch.arange(5)[None], "t5xxl_weights": torch.full((1, 5, 1), 0.9)}
         config["extra_per_block_abs_pos_emb"] = False
-    return made_of(Anima if is_anima else MiniTrainDIT, **config), call
+    return made_of(kind, **config), call
 
 
 def hidream_o1(*, is_kept: bool = True, has_references: bool = False) -> Made:

@@ -58,6 +58,8 @@ def ltxv(*, has_guides: bool = False, is_masked: bool = False, times: str = "", 
         call["timestep"] = torch.linspace(0.1, 0.9, 105)[None, :, None]
     if has_guides:
         call = guided(call, frames=2, is_masked=is_masked, drops=False)
+        if not hasattr(LTXVModel, "tokens_per_latent_frame"):  # up to 0.3.64, without ends, and without masks
+            call["keyframe_idxs"] = call["keyframe_idxs"][..., 0]
     return made_of(LTXVModel, **config), call
 
 

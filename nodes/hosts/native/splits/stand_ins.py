@@ -9,6 +9,7 @@ Faces and sound are told to the tokens of one frame of a video each.
 
 from __future__ import annotations
 
+import copy
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -95,12 +96,17 @@ def set_off(attention: Any, session: Any) -> Forward:
 
 
 def guided(of_image: Attend, of_guides: Attend) -> Callable[[Any, Any], Forward]:
-    """In place of the forward of LTX's attention to video: as it is, which asks for guides that have a mask apart."""
+    """In place of the forward of LTX's attention to video: as it is, which asks apart for guides that have a mask, told
+    which of a rank's rows are theirs."""
 
     def make(attention: Any, session: Any) -> Forward:
         def forward(*args: Any, mask: Any = None, **kwargs: Any) -> Tensor:
             if mask is not None:
-                session.calls = tuple(session.kinds.index(each) for each in (of_image, of_guides))
+                calls = of_image, of_guides
+                session.calls = tuple(session.kinds.index(each) for each in calls)
+                mask = copy.copy(mask)
+                held = (session.layout(each.queries).num_held(session.rank) for each in calls)
+                mask.guide_start, mask.tracked_count = held
             return type(attention).forward(attention, *args, mask=mask, **kwargs)
 
         return forward

@@ -5,7 +5,6 @@ Each plan is compared with the class whole by `tests/bench/comfyui_matrix.py`, a
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Mapping
 from typing import Any
@@ -35,14 +34,6 @@ def _enter(x: Any, given: Mapping[str, Any], session: Any) -> Any:
     if num_guides:
         session.define("guides", num_guides)
     return session.cut(x, IN_VIDEO, what="video")
-
-
-def _guided(mask: Any, _: object, session: Any) -> Any:
-    """The mask of guides, told which rows of a rank are theirs."""
-    found = copy.copy(mask)
-    (start, end), (first, last) = (session.streams[name].held(session.rank) for name in VIDEO)
-    found.guide_start, found.tracked_count = end - start, last - first
-    return found
 
 
 @functools.cache
@@ -81,14 +72,13 @@ def _times(name: str) -> MadeAnew:
 
 
 TIMES = ("v_timestep", "v_cross_scale_shift_timestep", "v_cross_gate_timestep")
-GUIDES = {"self_attention_mask": MadeAnew(_guided)}
 LTXV = SplitPlan(
     order=VIDEO,
     lacking=("guides",),
     blocks=("transformer_blocks",),
     inputs={
         "transformer_blocks.0": {"x": MadeAnew(_enter)},
-        "transformer_blocks.*": {"pe": (IN_VIDEO, IN_VIDEO), "timestep": IN_VIDEO, **GUIDES},
+        "transformer_blocks.*": {"pe": (IN_VIDEO, IN_VIDEO), "timestep": IN_VIDEO},
     },
     outputs={"transformer_blocks.-1": Along(1, VIDEO)},
     attention={"attn1": (ALL_VIDEO, OF_IMAGE, OF_GUIDES), "attn2": (LOCAL,)},
@@ -106,7 +96,6 @@ LTX_2 = SplitPlan(
             **dict.fromkeys(("a_pe", "a_cross_pe"), IN_AUDIO),
             **dict.fromkeys(("a_timestep", "a_cross_scale_shift_timestep", "a_cross_gate_timestep"), IN_AUDIO),
             **{name: _times(name) for name in TIMES},
-            **GUIDES,
         },
     },
     outputs={"transformer_blocks.-1": (Along(1, VIDEO), Along(1, AUDIO))},
