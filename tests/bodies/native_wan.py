@@ -120,7 +120,8 @@ class SeeingPoses(nn.Module):
         return q * freqs, k * freqs, v
 
     def asked(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q, k, v))).transpose(1, 2).flatten(2)
+        q, k, v = (each.transpose(1, 2) for each in (q, k, v))
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
 
     def forward_pose(self, x: Tensor, freqs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         q, k, v = self.qkv(x, freqs)

@@ -110,7 +110,8 @@ def _by_frames(
     per_frame, rest = divmod(count, num_frames)
     if rest:
         raise ValueError(
-            f"{session.title}: {count} tokens are not {num_frames} frames of as many each; give it a size that is"
+            f"{session.title}: {count} tokens do not share out to {num_frames} frames; give it as many frames of sound "
+            "or faces as the video has, or another size"
         )
     start, end = (0, count) if x.shape[1] == stream.length else stream.held(session.rank)  # whole behind all blocks
     if start >= (end := min(end, count)):
@@ -223,7 +224,8 @@ def seeing_poses(attention: Any, session: Any) -> Forward:
             of_frame = slice(max(frame * hw - start, 0), min((frame + 1) * hw, end) - start)
             of_pose = slice((frame - 1) * hw, frame * hw) if frame else slice(0)  # the reference has none
             keys, values = (torch.cat([a, b[:, of_pose]], 1) for a, b in ((k, k_pose), (v, v_pose)))
-            out.append(F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q[:, of_frame], keys, values))))
+            asked, keys, values = (each.transpose(1, 2) for each in (q[:, of_frame], keys, values))
+            out.append(F.scaled_dot_product_attention(asked, keys, values))
         return attention.o(torch.cat(out, 2).transpose(1, 2).flatten(2))
 
     return forward
