@@ -39,6 +39,21 @@ def test_rows_sums_windows_and_kept_prompts_give_what_they_give_whole(ranks: Any
         assert len({str(each[name][2]) for each in found}) == 1, name
 
 
+@pytest.mark.parametrize("plan", ["ulysses=3", "ulysses=2,ring=2"])
+def test_side_blocks_what_frames_are_told_and_methods_of_blocks_give_what_they_give_whole(
+    ranks: Any, plan: str
+) -> None:
+    found = [each for each in ranks.run("bodies.native_wan:answers", plan) if each is not None]
+    for name in found[0]:
+        assert all(each[name][0] <= 1e-5 for each in found), name
+        assert len({str(each[name][1]) for each in found}) == 1, name
+
+
+def test_frames_that_are_not_of_as_many_tokens_each_are_refused(ranks: Any) -> None:
+    said = {*ranks.run("bodies.native_wan:of_odd_frames", "ulysses=2")} - {None}
+    assert len(said) == 1 and said.pop().startswith("Like: 105 tokens do not share out to 4 frames; give it as many")
+
+
 @pytest.mark.parametrize("plan", ["ulysses=4", "ulysses=2,ring=2"])
 def test_a_plan_that_is_wrong_without_a_word_is_refused_at_its_first_use(ranks: Any, plan: str) -> None:
     for found in ranks.run("bodies.native:first_uses", plan, [(name, {}) for name in WRONG]):

@@ -132,7 +132,8 @@ def _by_frames(
     per_frame, rest = divmod(count, num_frames)
     if rest:
         raise ValueError(
-            f"{session.title}: {count} tokens are not {num_frames} frames of as many each; give it a size that is"
+            f"{session.title}: {count} tokens do not share out to {num_frames} frames; give it as many frames of sound "
+            "or faces as the video has, or another size"
         )
     start, end = (0, count) if x.shape[1] == stream.length else stream.held(session.rank)  # whole behind all blocks
     if start >= (end := min(end, count)):
