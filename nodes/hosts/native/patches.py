@@ -5,15 +5,13 @@ their numbers, in their order, and a rank hands them to ComfyUI's own code. What
 function or an object, and sees a part of the tokens there, or nothing: it is refused by name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import nn
 
 from ....parallel.wording import worded
-
-if TYPE_CHECKING:
-    from torch import nn
 
 COMPILED = "torch.compile"  # the key under which ComfyUI's own node hangs its compiled model
 COMPUTE = "manual_cast_dtype"  # the one object patch that is a number format
@@ -110,7 +108,6 @@ def weights_of(patcher: Any) -> list[dict[str, Any]]:
 
 def apply(patcher: Any, told: Mapping[str, Any]) -> Any:
     """In a rank: a clone that carries it."""
-    import torch
     from comfy.weight_adapter import adapters
 
     kinds = {each.__name__: each for each in adapters}
@@ -134,8 +131,6 @@ TUPLE = "$tuple"
 
 def folded(value: Any, where: str) -> Any:
     """Plain data with tensors, in which tuples are told from lists. Raises `ValueError` for what is none."""
-    import torch
-
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if type(value) in (torch.Tensor, torch.nn.Parameter):

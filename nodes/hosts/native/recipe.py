@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ....parallel.wording import worded
 
 # Loaders of `comfy.sd` by name, each with where the path, the options and whatever else decides stand in what it takes.
@@ -65,8 +67,6 @@ def recipe_of(patcher: Any, *, of_vae: bool = False) -> dict[str, Any]:
 
 def _plain(key: str, value: Any) -> Any:
     """An option of a loader as JSON has it; a number format by its name."""
-    import torch
-
     if isinstance(value, torch.dtype):
         return {"dtype": str(value).removeprefix("torch.")}
     if value is None or isinstance(value, bool | int | float | str):
@@ -88,7 +88,6 @@ def host_settings() -> dict[str, Any]:
 def made(recipe: Mapping[str, Any]) -> Any:
     """In a rank whose ComfyUI is set up: the patcher, with weights that it holds itself. Raises `ValueError`."""
     import comfy.sd
-    import torch
 
     loader, path = recipe["loader"], recipe["path"]
     if loader not in LOADERS and loader not in VAE_LOADERS:

@@ -5,18 +5,16 @@ All pools together are one more loaded model for ComfyUI (`count_ranks`): unload
 of memory) ends those that have no work. No function of ComfyUI is replaced.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import nn
 
 from ....pipelines.pools import POOLS
-
-if TYPE_CHECKING:
-    from torch import nn
 
 WITHOUT = "this MODEL comes from Spread Model, and its weights are not here; merge, extract or save it before that node"
 ASKED_BY_HOST = "preprocess_text_embeds"  # a method by which some classes have the host compute with their weights
@@ -74,8 +72,6 @@ def count_ranks() -> None:
 
 def weightless(module: nn.Module, *, besides: Collection[str] = ()) -> nn.Module:
     """A copy whose parameters and buffers have shapes and no memory; those of the modules `besides` share theirs."""
-    import torch
-
     memo: dict[int, Any] = {}
     for each in module.parameters():
         empty = torch.empty(each.shape, dtype=each.dtype, device="meta")
@@ -158,7 +154,6 @@ def _counted() -> Any:
     """The one loaded model that stands for all ranks. It has no size, so that it is unloaded whole or not at all: what
     unloading gave back ComfyUI measures at the device, and dynamic VRAM spares only what is dynamic itself."""
     import comfy.model_management
-    import torch
 
     class RanksOfSpreadModel(torch.nn.Module):
         """What ComfyUI's log calls it by."""
