@@ -56,14 +56,16 @@ def spread(patcher: Any, devices: str, plan: str, *, allow_whole: bool = False) 
     whole runs are allowed.
     """
     from ....parallel.pool.pool import check_platform
-    from .border import Border, forget
-    from .mapped import lease_of
-    from .recipe import recipe_of
-    from .shell import bytes_of, shell_of
-    from .splits.plans import plan_of
 
     try:
         check_platform()
+        # What ranks need imports what other systems may lack.
+        from .border import Border, forget
+        from .mapped import lease_of
+        from .recipe import recipe_of
+        from .shell import bytes_of, shell_of
+        from .splits.plans import plan_of
+
         place = places.read_place(devices, plan)
         places.check_cores(place)
         chosen = plan_for(place)

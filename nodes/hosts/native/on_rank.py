@@ -5,25 +5,30 @@ that it was given, so that a call brings what is new alone. Who is asked for wha
 others took the room) says so by the code `LACKING`, and is told all again.
 """
 
-from __future__ import annotations
-
 import gc
 import itertools
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from ....parallel.errors import BadInput
+from ....parallel.mesh import is_current, mesh_for
+from ....parallel.plan import ParallelPlan
 from ....parallel.progress import Progress
 from ....parallel.ranks.seat import Seat
-
-if TYPE_CHECKING:
-    import torch
-
-    from ....parallel.sharding.shard import ShardedModule
-    from .placed import Placed
+from ....parallel.sharding.hooks import modules_at
+from ....parallel.sharding.shard import ShardedModule, shard
+from ....pipelines.failures import told_by
+from .mapped import as_mapped, take
+from .patches import apply
+from .placed import Placed, ease, working_bytes
+from .recipe import made
+from .rows import share_rows
+from .splits.plans import plan_of
 
 LACKING = "not-held"  # the code of the error of a rank that is to be told everything
 MOST_HELD = 2  # models in a rank: a video model of two experts asks for both in each prompt
@@ -73,7 +78,7 @@ class Options(dict[str, Any]):
         self._heed(name)
         return super().get(name, default)
 
-    def copy(self) -> Options:
+    def copy(self) -> "Options":
         found = Options(self)
         found.left_out = self.left_out
         return found
@@ -82,8 +87,6 @@ class Options(dict[str, Any]):
 def forward(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
     """Collective: one forward of the model; `out` is a tensor, or a list of them where the model gives several. Where
     memory runs out, less stays on the device from then on, and the error says so by its code."""
-    from ....pipelines.failures import told_by
-    from .placed import ease
 
     def eases() -> bool:
         return ease(json.dumps(request["recipe"], sort_keys=True), seat.device)
@@ -94,8 +97,6 @@ def forward(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
 
 def _forward(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
     """Collective."""
-    import torch
-
     held = _held(request, progress, seat)
     assert held.handle is not None
     for number in request["gone"]:
@@ -121,11 +122,6 @@ def forget(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[s
 
 def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
     """The model that is asked for, sharded, on its device."""
-    from ....parallel.mesh import is_current
-    from ....parallel.sharding.hooks import modules_at
-    from .placed import Placed, working_bytes
-    from .splits.plans import plan_of
-
     key, setup = json.dumps(request["recipe"], sort_keys=True), request["setup"]
     is_last = bool(HELD) and next(reversed(HELD)) == key  # all others may have taken its place on the device
     held = HELD.pop(key, None)
@@ -163,9 +159,6 @@ def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
 
 
 def _loaded(recipe: Mapping[str, Any], shared: Mapping[str, Any], progress: Progress) -> Held:
-    from .mapped import as_mapped, take
-    from .recipe import made
-
     make_room(MOST_HELD - 1)
     progress.phase("loading the diffusion model", is_loading=True)
     with as_mapped(skips=bool(shared)):
@@ -177,8 +170,6 @@ def _loaded(recipe: Mapping[str, Any], shared: Mapping[str, Any], progress: Prog
 
 
 def _carry(held: Held, carried: Mapping[str, Any], told: str) -> None:
-    from .patches import apply
-
     _take_apart(held)
     if held.placed is not None:
         held.placed.free()
@@ -187,12 +178,6 @@ def _carry(held: Held, carried: Mapping[str, Any], told: str) -> None:
 
 
 def _shard(held: Held, request: Mapping[str, Any]) -> None:
-    from ....parallel.mesh import mesh_for
-    from ....parallel.plan import ParallelPlan
-    from ....parallel.sharding.shard import shard
-    from .rows import share_rows
-    from .splits.plans import plan_of
-
     _take_apart(held)
     module = held.clone.model.diffusion_model.eval().requires_grad_(False)
     if request["entry"] != "forward":  # what wrappers of other nodes stand around: they are in the host
@@ -204,8 +189,7 @@ def _shard(held: Held, request: Mapping[str, Any]) -> None:
 
 def _check(held: Held, arguments: Mapping[str, Any], options: Options, progress: Progress, seat: Seat) -> None:
     """Collective: whether the plan gives this class what one device gives, at the first use with such inputs."""
-    from .checked import check_first_use, kinds_of
-    from .splits.plans import plan_of
+    from .checked import check_first_use, kinds_of  # which imports diffusers
 
     assert held.handle is not None
     if (kinds := json.dumps(kinds_of(arguments, held.handle.mesh), sort_keys=True)) in held.checked:
@@ -271,8 +255,6 @@ def set_up(host: Mapping[str, Any], device: str) -> None:
 
 def _here(plain: Any, held: Held, device: torch.device, moved: dict[int, torch.Tensor]) -> Any:
     """Plain data of a call with its tensors on this device, each once, and what was kept in its place."""
-    import torch
-
     if isinstance(plain, torch.Tensor):
         if id(plain) not in moved:
             here = plain.to(device)
