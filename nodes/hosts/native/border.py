@@ -105,12 +105,11 @@ class Border:
         """Hang the border at a patcher; one that hung there is replaced."""
         from comfy.patcher_extension import CallbacksMP, WrappersMP
 
-        for kind in (WrappersMP.OUTER_SAMPLE, WrappersMP.DIFFUSION_MODEL):
+        for kind, ours in ((WrappersMP.OUTER_SAMPLE, self.sample), (WrappersMP.DIFFUSION_MODEL, self.forward)):
             patcher.remove_wrappers_with_key(kind, KEY)
+            patcher.add_wrapper_with_key(kind, KEY, ours)
         patcher.remove_callbacks_with_key(CallbacksMP.ON_PRE_RUN, KEY)
         patcher.add_callback_with_key(CallbacksMP.ON_PRE_RUN, KEY, self.before)
-        patcher.add_wrapper_with_key(WrappersMP.OUTER_SAMPLE, KEY, self.sample)
-        patcher.add_wrapper_with_key(WrappersMP.DIFFUSION_MODEL, KEY, self.forward)
         module = patcher.model.diffusion_model
         if "DIFFUSION_MODEL" in type(module).forward.__code__.co_names:
             return

@@ -88,22 +88,21 @@ def as_mapped(*, skips: bool = False) -> contextlib.AbstractContextManager[Any]:
 
     class AsMapped(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if func is not torch.Tensor.copy_ or len(args) != 2 or kwargs or not _is_weight(*args):
-                return func(*args, **(kwargs or {}))
-            target, source = args
-            if not skips and (target.dtype != source.dtype or not source.is_contiguous()):
-                return func(*args)
-            if not skips:
-                target.data = source
-            return target
+            if func is torch.Tensor.copy_ and len(args) == 2 and not kwargs and _is_weight(*args):
+                target, source = args
+                if not skips and target.dtype == source.dtype and source.is_contiguous():
+                    target.data = source
+                    return target
+                if skips:
+                    return target
+            return func(*args, **(kwargs or {}))
 
     return AsMapped()
 
 
 def _is_weight(target: Any, source: Any) -> bool:
-    if not isinstance(target, torch.nn.Parameter) or type(source) is not torch.Tensor:
-        return False
-    return target.shape == source.shape and target.device.type == source.device.type == "cpu"
+    is_weight = isinstance(target, nn.Parameter) and type(source) is Tensor and target.shape == source.shape
+    return is_weight and target.device.type == source.device.type == "cpu"
 
 
 def _point(module: nn.Module, shared: Mapping[str, Any], file: Any = None) -> None:

@@ -63,12 +63,9 @@ def tampered(module: nn.Module, *, ours: Any = None) -> str:
     a forward of this package."""
     for path, each in module.named_modules():
         own = vars(each)
-        found = (
-            (name, own[name]) for name in ("forward", "_forward") if name in own
-        )  # core puts a class's own back so
-        is_other = any(
-            getattr(one, "__func__", one) is not getattr(type(each), key) for key, one in found if one is not ours
-        )
+        found = [(name, own[name]) for name in ("forward", "_forward") if own.get(name, ours) is not ours]
+        # Core puts a class's own back so.
+        is_other = any(getattr(one, "__func__", one) is not getattr(type(each), name) for name, one in found)
         if is_other or own["_forward_hooks"] or own["_forward_pre_hooks"]:
             return f"a hook or another forward at {path or type(module).__name__}"
     return ""
@@ -77,10 +74,8 @@ def tampered(module: nn.Module, *, ours: Any = None) -> str:
 def scaled_by_tokens(module: nn.Module) -> str:
     """Of weights in NVFP4 the first layer whose inputs are scaled by the largest of all tokens, of which a rank has a
     part; "" where there is none."""
-    for name, each in module.named_modules():
-        if getattr(each, "quant_format", None) == "nvfp4" and getattr(each, "input_scale", None) is None:
-            return name
-    return ""
+    layers = ((name, each) for name, each in module.named_modules() if getattr(each, "quant_format", "") == "nvfp4")
+    return next((name for name, each in layers if getattr(each, "input_scale", None) is None), "")
 
 
 def carried(patcher: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ....pipelines.pools import POOLS
 
@@ -72,23 +72,14 @@ def count_ranks() -> None:
 
 def weightless(module: nn.Module, *, besides: Collection[str] = ()) -> nn.Module:
     """A copy whose parameters and buffers have shapes and no memory; those of the modules `besides` share theirs."""
-    memo: dict[int, Any] = {}
-    for each in module.parameters():
-        empty = torch.empty(each.shape, dtype=each.dtype, device="meta")
-        memo[id(each)] = torch.nn.Parameter(empty, requires_grad=False)
-    for each in module.buffers():
-        memo[id(each)] = torch.empty(each.shape, dtype=each.dtype, device="meta")
-    for each in (module._modules[name] for name in besides):
-        weights = [] if each is None else [*each.parameters(), *each.buffers()]
-        for one in weights:
-            is_weight = isinstance(one, torch.nn.Parameter)
-            memo[id(one)] = torch.nn.Parameter(one.data, requires_grad=False) if is_weight else one
-    ours = vars(module).pop("forward", None)  # a border of a Spread Model before this one
-    try:
-        return copy.deepcopy(module, memo)
-    finally:
-        if ours is not None:
-            vars(module)["forward"] = ours
+    shared = {id(each) for name in besides for each in _tensors(module._modules[name])}
+    memo: dict[int, Any] = {id(vars(module).get("forward")): None}  # a border of a Spread Model before this one
+    for each in _tensors(module):
+        data = each.data if id(each) in shared else torch.empty(each.shape, dtype=each.dtype, device="meta")
+        memo[id(each)] = nn.Parameter(data, requires_grad=False) if isinstance(each, nn.Parameter) else data
+    found = copy.deepcopy(module, memo)
+    vars(found).pop("forward", None)
+    return found
 
 
 def bytes_of(module: nn.Module) -> int:
@@ -146,7 +137,11 @@ def _shell_class() -> type:
 
 
 def _is_empty(module: nn.Module) -> bool:
-    return any(each.is_meta for each in (*module.parameters(), *module.buffers()))
+    return any(each.is_meta for each in _tensors(module))
+
+
+def _tensors(module: nn.Module | None) -> list[Tensor]:
+    return [] if module is None else [*module.parameters(), *module.buffers()]
 
 
 @functools.cache

@@ -7,7 +7,6 @@ else a VAE is asked for, encoding above all, is asked of the one that was given.
 
 import copy
 import json
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,12 +16,10 @@ from torch import Tensor
 from ....parallel.group import Axis
 from ....parallel.mesh import mesh_for
 from ....parallel.plan import ParallelPlan
-from ....parallel.pool.pool import check_platform
 from ....parallel.progress import Progress
 from ....parallel.ranks.seat import Seat
 from ....parallel.spatial import LEAST_ROWS
 from ....parallel.wording import worded
-from ....pipelines.place import check_cores, read_place
 from ....pipelines.spreading.vae import decoded_by_rows
 from ....pipelines.values import Place
 from .border import ranks_at
@@ -31,7 +28,6 @@ from .patches import tampered
 from .recipe import host_settings, made, recipe_of
 from .shell import bytes_of, count_ranks, vae_shell_of
 
-logger = logging.getLogger("latentloom")
 HERE = ".nodes.hosts.native.vae"
 LDM = "comfy.ldm."
 PICTURES = "modules.diffusionmodules.model.Decoder"
@@ -51,24 +47,11 @@ OF_MODEL = ("encode", "encode_tiled", "get_sd")  # what is done with the weights
 PRECISIONS = {"float16": "fp16_vae", "bfloat16": "bf16_vae", "float32": "fp32_vae"}  # ComfyUI's options for them
 
 
-def spread_vae(vae: Any, devices: str, *, allow_whole: bool = False) -> Any:
-    """A copy of ComfyUI's VAE that ranks decode. Raises `ValueError` where that cannot be, unless whole decodes are
-    allowed.
-    """
-    try:
-        check_platform()
-        check_cores(place := read_place(devices, "auto"))
-        if place.group_size < 2:
-            told = "Spread VAE was given one device, {}; name two or more, such as cuda*2, or leave it out"
-            raise ValueError(worded(told, ", ".join(place.devices)))
-        vae.throw_exception_if_invalid()
-        check(vae)
-        recipe = recipe_of(vae.patcher, of_vae=True)
-    except ValueError as error:
-        if not allow_whole:
-            raise
-        logger.warning("Spread VAE: this VAE decodes whole on the host: %s", error)
-        return vae
+def spread_vae(vae: Any, place: Place) -> Any:
+    """A copy of ComfyUI's VAE that ranks decode. Raises `ValueError` where that cannot be."""
+    vae.throw_exception_if_invalid()
+    check(vae)
+    recipe = recipe_of(vae.patcher, of_vae=True)
     found, size = copy.copy(vae), bytes_of(vae.first_stage_model)
     is_beside = str(vae.device) in place.devices  # a rank wants room on the host's own device
 
