@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bodies.native import LikeFlux, cases
 from bodies.rank import bits
-from latentloom.nodes.hosts.native import on_rank, placed, recipe
+from latentloom.nodes.hosts.native import on_rank, placed
 from latentloom.nodes.hosts.native.patches import TUPLE
 from latentloom.nodes.hosts.native.splits import plans
 from latentloom.parallel.errors import OutOfMemory
@@ -90,7 +90,7 @@ def model(memory: str) -> Iterator[None]:
         patch.dict(sys.modules, mine),
         patch.dict(os.environ, {MEMORY: memory, VARIABLE: "0"}),
         patch.dict(plans.PLANS, split),  # pyrefly: ignore[bad-argument-type]
-        patch.multiple(recipe, **known),
+        patch.multiple(on_rank, **known),
         patch.dict(on_rank.HELD, clear=True),
         patch.multiple(placed, _last={}, _eased={}),
     ):

@@ -17,7 +17,7 @@ from torch import nn
 from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS, NODE_DISPLAY_NAME_MAPPINGS
 from latentloom.nodes.hosts.native import border, patches, recipe, shell
 from latentloom.nodes.hosts.native.border import Border, Sent, named, sendable
-from latentloom.nodes.hosts.native.node import SpreadModel, plan_for
+from latentloom.nodes.hosts.native.node import SpreadModel, place_for, plan_for
 from latentloom.nodes.hosts.native.on_rank import KEEP, KEPT, LACKING, Held, Options, _here
 from latentloom.parallel.errors import BadInput
 from latentloom.parallel.plan import ParallelPlan
@@ -487,12 +487,12 @@ def test_a_shell_s_model_has_shapes_and_no_memory_and_the_other_keeps_its_weight
     [
         ("cpu*2", "layers=2", "not by layers or weights; use cfg, ulysses"),
         ("cpu*2", "cfg=2,weights=2", "not by layers or weights; use cfg, ulysses"),
-        ("cpu", "auto", "one device"),
+        ("cpu", "auto", "^Spread Model was given one device, cpu; name two"),
     ],
 )
 def test_plans_that_are_not_done_here_are_refused(devices: str, plan: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        plan_for(read_place(devices, plan))
+        plan_for(place_for(devices, plan, "Spread Model"))
 
 
 def test_a_plan_that_is_named_is_taken_and_auto_is_chosen_later() -> None:

@@ -137,7 +137,7 @@ def _another(given: VAE) -> None:
         (_hooked, "cpu*2", "another node has changed this VAE"),
         (_of_a_pack, "cpu*2", r"this VAE comes from builtins.print, .* \(Load VAE, Load Checkpoint\)"),
         (_another, "cpu*2", "Coder with torch.nn.modules.linear.Linear is not decoded by rows; leave Spread VAE out"),
-        (lambda given: None, "cpu", "given one device"),
+        (lambda given: None, "cpu", "^Spread VAE was given one device, cpu; name two"),
     ],
 )
 def test_what_cannot_be_is_refused_by_the_node_or_decodes_whole_where_that_is_allowed(

@@ -1,5 +1,5 @@
-"""ComfyUI's own models on all devices: Spread Model, MODEL in and MODEL out, and Spread VAE. ComfyUI and torch are
-imported when used.
+"""ComfyUI's own models on all devices: Spread Model, MODEL in and MODEL out, and Spread VAE. ComfyUI is imported when
+used, as is all but `node`, which imports torch.
 
 border: The border: where ComfyUI's samplers ask for a MODEL's diffusion model, and ranks answer in its place.
 checked: Whether a plan gives a class of ComfyUI what one device gives, asked in ranks at the first use of both.

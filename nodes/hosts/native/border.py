@@ -8,20 +8,22 @@ Tensors that are conditioning go to the ranks once: what was sent before is name
 control residuals go with each call.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib
 import inspect
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from ....parallel.errors import EASED, BadInput, Cancelled, LoomError, OutOfMemory, one_line
 from ....parallel.plan import ParallelPlan
+from ....parallel.pool.pool import Pool
 from ....parallel.wording import worded
 from ....pipelines.pools import POOLS
 from ....pipelines.values import Place
@@ -35,17 +37,14 @@ from .shell import count_ranks, is_shell
 from .splits.parts import LATENTS, latents_in
 from .splits.plans import plan_of
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from ....parallel.pool.pool import Pool
-
 logger = logging.getLogger("latentloom")
 KEY = "latentloom"  # under which our callbacks and wrappers hang at a patcher
 ON_RANK = ".nodes.hosts.native.on_rank"
 # Options of a call that only this process reads: other nodes' wrappers, and marks of the sampler.
-OF_THE_HOST = ("wrappers", "callbacks", "to_load_options", "prefetch_dynamic_vbars", "uuids", "patches")
-OF_THE_HOST = (*OF_THE_HOST, "patches_replace", "optimized_attention_override")
+OF_THE_HOST = (
+    *("wrappers", "callbacks", "to_load_options", "prefetch_dynamic_vbars", "uuids"),
+    *("patches", "patches_replace", "optimized_attention_override"),
+)
 # Arguments that are others in each call.
 MOVING = (*LATENTS, "timestep", "timesteps", "t", "control", "transformer_options.sigmas")
 REBUILT = ("minimax_payload.layout",)  # objects that the model makes anew from the rest, where they are not given
@@ -63,8 +62,6 @@ class Sent:
 
     def told(self, path: str, tensor: Tensor) -> Any:
         """The tensor as a call says it."""
-        import torch
-
         if path in MOVING or path.partition(".")[0] in MOVING:
             return tensor
         known = self.found.setdefault(path, [])
@@ -94,8 +91,7 @@ class Border:
     sent: Sent = field(default_factory=Sent)
     _patcher: Any = None  # the clone that is sampled
     _plan: ParallelPlan = field(default_factory=ParallelPlan)  # of the run under way
-    _is_chosen: bool = False  # whether that was settled
-    _told: str = ""  # a name of what the clone carries, and of the plan
+    _told: str = ""  # a name of what the clone carries, and of the plan; "" until that is settled
     _ready: tuple[Any, ...] = ()  # to which ranks that was told
     _forward: Any = None  # ours, of a shell whose class asks no wrapper
 
@@ -109,12 +105,11 @@ class Border:
         """Hang the border at a patcher; one that hung there is replaced."""
         from comfy.patcher_extension import CallbacksMP, WrappersMP
 
-        for kind in (WrappersMP.OUTER_SAMPLE, WrappersMP.DIFFUSION_MODEL):
+        for kind, ours in ((WrappersMP.OUTER_SAMPLE, self.sample), (WrappersMP.DIFFUSION_MODEL, self.forward)):
             patcher.remove_wrappers_with_key(kind, KEY)
+            patcher.add_wrapper_with_key(kind, KEY, ours)
         patcher.remove_callbacks_with_key(CallbacksMP.ON_PRE_RUN, KEY)
         patcher.add_callback_with_key(CallbacksMP.ON_PRE_RUN, KEY, self.before)
-        patcher.add_wrapper_with_key(WrappersMP.OUTER_SAMPLE, KEY, self.sample)
-        patcher.add_wrapper_with_key(WrappersMP.DIFFUSION_MODEL, KEY, self.forward)
         module = patcher.model.diffusion_model
         if "DIFFUSION_MODEL" in type(module).forward.__code__.co_names:
             return
@@ -128,17 +123,21 @@ class Border:
     def before(self, patcher: Any) -> None:
         """The clone that is sampled is known: nodes behind ours may have patched it. Raises `ValueError`."""
         self.num_asked, self.is_whole = 0, False
-        problem = self.refusal or next(map(_lost, patches.lacking(patcher)), "") or _unfit(patcher)
+        problem = self.refusal or next(map(_lost, patches.lacking(patcher)), "")
+        if not problem and (layer := patches.scaled_by_tokens(patcher.model.diffusion_model)):
+            told = "{} is in NVFP4 without an input_scale, so that its inputs are scaled by the largest of all tokens, "
+            told += "of which each rank has a part; use another file of this model, or set allow_whole"
+            problem = worded(told, layer)
         if problem:
             self._whole_or_refuse(problem)
             return
         count_ranks()
-        self._patcher, self._is_chosen = patcher, False
+        self._patcher, self._told = patcher, ""
 
     def _settle(self, module: Any, given: Mapping[str, Any]) -> None:
         """The plan of the run: as it is named, or chosen at its first call, and anew at one whose rows do not go into
         the groups of that."""
-        if self._is_chosen and not unfit(self._plan, given):
+        if self._told and not unfit(self._plan, given):
             return
         if self.plan is None:
             self._plan, why = choose(module, plan_of(module), given, self.place)
@@ -146,7 +145,7 @@ class Border:
         else:
             self._plan = self.plan
         told = [self._patcher.patches_uuid, self._plan, self._patcher.object_patches.get(patches.COMPUTE)]
-        self._told, self._is_chosen = hashlib.sha256(json.dumps([*map(str, told)]).encode()).hexdigest()[:16], True
+        self._told = hashlib.sha256(json.dumps([*map(str, told)]).encode()).hexdigest()[:16]
 
     def sample(self, executor: Any, *args: Any, **kwargs: Any) -> Any:
         """Around the sampler: a run whose forward did not reach the ranks says so."""
@@ -180,10 +179,10 @@ class Border:
         arguments = named(original, args, kwargs)
         options = arguments.pop("transformer_options", None) or {}
         entry = getattr(original, "__name__", "")
-        problem = next(map(_lost, patches.lacking_in(options)), "")
+        lost = next(patches.lacking_in(options), "") or patches.tampered(module, ours=self._forward)
         if getattr(type(module), entry, None) is not getattr(original, "__func__", None):
-            problem = _lost(f"another forward of {type(module).__name__}")
-        problem = problem or _lost_or_none(patches.tampered(module, ours=self._forward))
+            lost = f"another forward of {type(module).__name__}"
+        problem = _lost(lost) if lost else ""
         if problem := problem or (unfit(self.plan, arguments) if self.plan else ""):
             self._whole_or_refuse(problem)
             return original(*args, **kwargs)
@@ -218,27 +217,21 @@ class Border:
 
     def _asked(self, call: Callable[..., dict[str, Any]]) -> dict[str, Any]:
         """The ranks' answer; they are told what they do not hold."""
-        progress, num_ranks = Telling(), self._plan.num_ranks
-        with POOLS.using(self.place, lambda: [ON_RANK]) as pool:
-            try:
-                is_again = False
-                while True:
-                    state = _state(pool, self._told)
-                    try:
-                        request = call(is_first=is_again or state != self._ready)
-                        answer = pool.call(f"{ON_RANK}:forward", request, progress, num_ranks=num_ranks)
-                    except (BadInput, OutOfMemory) as error:
-                        if error.code == EASED:
-                            logger.warning("starting again with less on the device: %s", one_line(error))
-                        elif error.code != LACKING or is_again:
-                            raise
-                        is_again = error.code == LACKING
-                    else:
-                        self._ready = _state(pool, self._told)
-                        return answer
-            except Cancelled:
-                progress.raise_interrupt()
-                raise
+        is_again = False
+        with ranks_at(self.place, ON_RANK, title="Spread Model") as (pool, progress):
+            while True:
+                try:
+                    request = call(is_first=is_again or _state(pool, self._told) != self._ready)
+                    answer = pool.call(f"{ON_RANK}:forward", request, progress, num_ranks=self._plan.num_ranks)
+                except (BadInput, OutOfMemory) as error:
+                    if error.code == EASED:
+                        logger.warning("starting again with less on the device: %s", one_line(error))
+                    elif error.code != LACKING or is_again:
+                        raise
+                    is_again = error.code == LACKING
+                else:
+                    self._ready = _state(pool, self._told)
+                    return answer
 
     def _whole_or_refuse(self, problem: str) -> None:
         if not self.allow_whole:
@@ -248,16 +241,16 @@ class Border:
         self.is_whole = True
 
 
-class Telling(ComfyProgress):
-    """What ranks are busy with before their first answer, in ComfyUI's log."""
-
-    def __init__(self, node: str = "Spread Model") -> None:
-        super().__init__()
-        self._node = node
-
-    def phase(self, text: str, *, is_loading: bool = False) -> None:
-        logger.info("%s: %s", self._node, text)
-        super().phase(text, is_loading=is_loading)
+@contextlib.contextmanager
+def ranks_at(place: Place, module: str, *, title: str) -> Iterator[tuple[Pool, ComfyProgress]]:
+    """Ranks that have imported `module`, and what tells of them in ComfyUI, whose interrupt is raised as its own."""
+    progress = ComfyProgress(title)
+    with POOLS.using(place, lambda: [module]) as pool:
+        try:
+            yield pool, progress
+        except Cancelled:
+            progress.raise_interrupt()
+            raise
 
 
 def forget(recipe: Mapping[str, Any]) -> None:
@@ -269,18 +262,6 @@ def forget(recipe: Mapping[str, Any]) -> None:
 
 def _lost(what: str) -> str:
     return worded("the ranks of Spread Model would not have {}; {}", what, INSTEAD)
-
-
-def _lost_or_none(what: str) -> str:
-    return what and _lost(what)
-
-
-def _unfit(patcher: Any) -> str:
-    """Why the model's own weights do not allow it, "" where they do."""
-    if layer := patches.scaled_by_tokens(patcher.model.diffusion_model):
-        told = "{} is in NVFP4 without an input_scale, so that its inputs are scaled by the largest of all tokens, of "
-        return worded(told + "which each rank has a part; use another file of this model, or set allow_whole", layer)
-    return ""
 
 
 def _state(pool: Pool, told: str) -> tuple[Any, ...]:
@@ -300,8 +281,6 @@ def named(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[s
 
 def sendable(value: Any, path: str, sent: Sent) -> Any:
     """Plain data with tensors. Raises `ValueError` that names by its path what is none."""
-    import torch
-
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if type(value) in (torch.Tensor, torch.nn.Parameter):

@@ -5,15 +5,17 @@ decide. Plans that round differently are none of the choice. Where nobody knows 
 unless another plan is predicted to save a quarter: conditionings first, then ulysses as far as heads divide.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor, nn
 
 from ....parallel.plan import ParallelPlan
+from ....parallel.sharding.hooks import modules_at
+from ....parallel.sharding.split_plan import SplitPlan
 from ....pipelines.costs.chips import software_of
 from ....pipelines.costs.run import Run, duration, predict, volume
 from ....pipelines.costs.step import Demand
@@ -22,11 +24,6 @@ from ....pipelines.forecast.known import machine_at, spot_of
 from ....pipelines.models.passed import passed_by
 from ....pipelines.values import Dtype, Place
 from .rows import latents_of, num_rows
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from ....parallel.sharding.split_plan import SplitPlan
 
 # What ComfyUI's classes, or the attention in their blocks, call their heads, and those of keys where these are fewer.
 HEADS = ("num_heads", "num_attention_heads", "n_heads", "heads")
@@ -78,8 +75,6 @@ def plans_for(count: int, rows: int) -> Iterator[ParallelPlan]:
 
 def demand_of(model: nn.Module, split: SplitPlan, given: Mapping[str, Any]) -> Demand:
     """What one row of this call asks of devices; weights are looked at by their shapes alone."""
-    from ....parallel.sharding.hooks import modules_at
-
     title = type(model).__name__
     blocks = [block for path in split.blocks for block in modules_at(model, path, title)]
     weights = [{name: each for name, each in block.named_parameters() if each.ndim > 1} for block in blocks]

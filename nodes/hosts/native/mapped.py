@@ -7,21 +7,20 @@ dynamic VRAM holds none, ranks take weights as they lie in the file (`as_mapped`
 What a LoRA changes is each process's own: a page that is written to becomes the writer's.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from ....parallel.ranks.heap import give_back_rest
 from ....parallel.staging import in_host_memory
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 ALIGNED = 64
 ROUND_BYTES = 64 << 20  # after so many bytes moved, the heap gives back what is free
@@ -86,35 +85,28 @@ def take(module: nn.Module, shared: Mapping[str, Any]) -> bool:
 def as_mapped(*, skips: bool = False) -> contextlib.AbstractContextManager[Any]:
     """While it is entered, a parameter that is to be a copy of a tensor takes that itself, where both are alike; with
     `skips` it is left without a value, and without memory, until it is given one (`take`)."""
-    import torch
-    from torch.overrides import TorchFunctionMode
 
     class AsMapped(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if func is not torch.Tensor.copy_ or len(args) != 2 or kwargs or not _is_weight(*args):
-                return func(*args, **(kwargs or {}))
-            target, source = args
-            if not skips and (target.dtype != source.dtype or not source.is_contiguous()):
-                return func(*args)
-            if not skips:
-                target.data = source
-            return target
+            if func is torch.Tensor.copy_ and len(args) == 2 and not kwargs and _is_weight(*args):
+                target, source = args
+                if not skips and target.dtype == source.dtype and source.is_contiguous():
+                    target.data = source
+                    return target
+                if skips:
+                    return target
+            return func(*args, **(kwargs or {}))
 
     return AsMapped()
 
 
 def _is_weight(target: Any, source: Any) -> bool:
-    import torch
-
-    if not isinstance(target, torch.nn.Parameter) or type(source) is not torch.Tensor:
-        return False
-    return target.shape == source.shape and target.device.type == source.device.type == "cpu"
+    is_weight = isinstance(target, nn.Parameter) and type(source) is Tensor and target.shape == source.shape
+    return is_weight and target.device.type == source.device.type == "cpu"
 
 
 def _point(module: nn.Module, shared: Mapping[str, Any], file: Any = None) -> None:
     """Make weights views of the mapping; `file` is written with them first, one by one, so that none is there twice."""
-    import torch
-
     fd = os.open(shared["file"], os.O_RDONLY)
     try:
         if os.fstat(fd).st_ino != shared["inode"]:
@@ -135,8 +127,6 @@ def _point(module: nn.Module, shared: Mapping[str, Any], file: Any = None) -> No
 
 def _places(module: nn.Module) -> Iterator[tuple[str, Tensor, int]]:
     """The weights of the host's memory that can be shared, and where each begins."""
-    import torch
-
     end = 0
     for name, each in module.named_parameters():
         if each.device.type == "cpu" and type(each.data) is torch.Tensor and each.numel():

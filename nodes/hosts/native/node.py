@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from ....parallel.plan import ParallelPlan
 from ....parallel.wording import worded
 from ....pipelines import place as places
+from ....pipelines.values import Place
 
 logger = logging.getLogger("latentloom")
 DEVICES_HELP = "all, or a list such as cuda:0,cuda:1, cuda*4 or cpu*2"
@@ -48,32 +49,27 @@ class SpreadModel:
     def spread_model(
         self, model: Any, devices: str = "all", plan: str = "auto", allow_whole: bool = False
     ) -> tuple[Any]:
-        return (spread(model, devices, plan, allow_whole=allow_whole),)
+        try:
+            place = place_for(devices, plan, self.TITLE)
+            return (spread(model, place, allow_whole=allow_whole),)
+        except ValueError as error:
+            if not allow_whole:
+                raise
+            logger.warning("Spread Model: this model runs whole on the host: %s", error)
+            return (model.clone(),)
 
 
-def spread(patcher: Any, devices: str, plan: str, *, allow_whole: bool = False) -> Any:
-    """A clone of ComfyUI's patcher whose forward is asked of ranks. Raises `ValueError` where that cannot be, unless
-    whole runs are allowed.
-    """
-    from ....parallel.pool.pool import check_platform
+def spread(patcher: Any, place: Place, *, allow_whole: bool = False) -> Any:
+    """A clone of ComfyUI's patcher whose forward is asked of ranks. Raises `ValueError` where that cannot be."""
     from .border import Border, forget
     from .mapped import lease_of
     from .recipe import recipe_of
     from .shell import bytes_of, shell_of
     from .splits.plans import plan_of
 
-    try:
-        check_platform()
-        place = places.read_place(devices, plan)
-        places.check_cores(place)
-        chosen = plan_for(place)
-        plan_of(patcher.model.diffusion_model)
-        border = Border(place, chosen, recipe_of(patcher), allow_whole=allow_whole)
-    except ValueError as error:
-        if not allow_whole:
-            raise
-        logger.warning("Spread Model: this model runs whole on the host: %s", error)
-        return patcher.clone()
+    chosen = plan_for(place)
+    plan_of(patcher.model.diffusion_model)
+    border = Border(place, chosen, recipe_of(patcher), allow_whole=allow_whole)
     patcher.detach()  # its weights are as the file has them, and not on the device where ranks may be
     lease = lease_of(patcher.model, json.dumps(border.recipe, sort_keys=True), functools.partial(forget, border.recipe))
     if not getattr(patcher, "is_dynamic", lambda: False)():  # whose weights are views of the file
@@ -88,17 +84,25 @@ def spread(patcher: Any, devices: str, plan: str, *, allow_whole: bool = False) 
     return found
 
 
-def plan_for(place: Any) -> ParallelPlan | None:
+def place_for(devices: str, plan: str, title: str) -> Place:
+    """Where the node of this title has ranks. Raises `ValueError` where they cannot be, or would be one."""
+    from ....parallel.pool.pool import check_platform
+
+    check_platform()
+    places.check_cores(place := places.read_place(devices, plan))
+    if place.group_size < 2:
+        told = "{} was given one device, {}; name two or more, such as cuda*2, or leave it out"
+        raise ValueError(worded(told, title, ", ".join(place.devices)))
+    return place
+
+
+def plan_for(place: Place) -> ParallelPlan | None:
     """The plan that is named; None for `auto`, which is chosen once the model is sampled. Raises `ValueError` for what
     is not done here."""
-    count = place.group_size
-    if count < 2:
-        told = "Spread Model was given one device, {}; name two or more, such as cuda*2, or leave it out"
-        raise ValueError(worded(told, ", ".join(place.devices)))
     chosen = places.named_plan(place)
     if chosen is not None and chosen.num_shares > 1:
         told = "plan {}: a MODEL of ComfyUI is spread by its tokens and conditionings, not by layers or weights; {}"
-        advice = worded("use cfg, ulysses, ring and allgather, such as ulysses={}", count)
+        advice = worded("use cfg, ulysses, ring and allgather, such as ulysses={}", place.group_size)
         raise ValueError(worded(told, chosen, advice))
     return chosen
 
@@ -127,9 +131,16 @@ class SpreadVAE:
         }
 
     def spread_vae(self, vae: Any, devices: str = "all", allow_whole: bool = False) -> tuple[Any]:
-        from .vae import spread_vae
+        try:
+            place = place_for(devices, "auto", self.TITLE)
+            from .vae import spread_vae  # which imports what other systems than Linux may lack
 
-        return (spread_vae(vae, devices, allow_whole=allow_whole),)
+            return (spread_vae(vae, place),)
+        except ValueError as error:
+            if not allow_whole:
+                raise
+            logger.warning("Spread VAE: this VAE decodes whole on the host: %s", error)
+            return (vae,)
 
 
 NATIVE: dict[str, Any] = {"LoomSpreadModel": SpreadModel, "LoomSpreadVAE": SpreadVAE}

@@ -5,25 +5,30 @@ that it was given, so that a call brings what is new alone. Who is asked for wha
 others took the room) says so by the code `LACKING`, and is told all again.
 """
 
-from __future__ import annotations
-
 import gc
 import itertools
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from ....parallel.errors import BadInput
+from ....parallel.mesh import is_current, mesh_for
+from ....parallel.plan import ParallelPlan
 from ....parallel.progress import Progress
 from ....parallel.ranks.seat import Seat
-
-if TYPE_CHECKING:
-    import torch
-
-    from ....parallel.sharding.shard import ShardedModule
-    from .placed import Placed
+from ....parallel.sharding.hooks import modules_at
+from ....parallel.sharding.shard import ShardedModule, shard
+from ....pipelines.failures import told_by
+from .mapped import as_mapped, take
+from .patches import apply
+from .placed import Placed, ease, working_bytes
+from .recipe import made
+from .rows import share_rows
+from .splits.plans import plan_of
 
 LACKING = "not-held"  # the code of the error of a rank that is to be told everything
 MOST_HELD = 2  # models in a rank: a video model of two experts asks for both in each prompt
@@ -43,7 +48,7 @@ class Held:
     patches: tuple[str, ...] = ()  # the kinds of those that the clone carries
     checked: set[str] = field(default_factory=set)  # kinds of inputs for which its plan was checked
     is_vae: bool = False
-    placed: Placed | None = None
+    placed: Placed = field(default_factory=lambda: Placed("", None, "cpu"))  # of a VAE nothing rests
 
 
 HELD: dict[str, Held] = {}  # by recipe; the one used last at the end
@@ -73,7 +78,7 @@ class Options(dict[str, Any]):
         self._heed(name)
         return super().get(name, default)
 
-    def copy(self) -> Options:
+    def copy(self) -> "Options":
         found = Options(self)
         found.left_out = self.left_out
         return found
@@ -82,33 +87,23 @@ class Options(dict[str, Any]):
 def forward(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
     """Collective: one forward of the model; `out` is a tensor, or a list of them where the model gives several. Where
     memory runs out, less stays on the device from then on, and the error says so by its code."""
-    from ....pipelines.failures import told_by
-    from .placed import ease
+    device, moved = torch.device(seat.device), dict[int, torch.Tensor]()
 
     def eases() -> bool:
         return ease(json.dumps(request["recipe"], sort_keys=True), seat.device)
 
     with told_by(seat.device, doing="while it sampled", remedy=REMEDY, eases=eases):
-        return _forward(request, progress, seat)
-
-
-def _forward(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
-    """Collective."""
-    import torch
-
-    held = _held(request, progress, seat)
-    assert held.handle is not None
-    for number in request["gone"]:
-        held.kept.pop(number, None)
-    device = torch.device(seat.device)
-    with torch.inference_mode():
-        moved: dict[int, torch.Tensor] = {}
-        options = Options(_here(request["options"], held, device, moved))
-        options.left_out = frozenset(request["left_out"])
-        arguments = _here(request["arguments"], held, device, moved)
-        _check(held, arguments, options, progress, seat)
-        out = held.handle.module(**arguments, transformer_options=options)
-    return {"out": [x.contiguous() for x in out] if isinstance(out, list | tuple) else out.contiguous()}
+        held = _held(request, progress, seat)
+        assert held.handle is not None
+        for number in request["gone"]:
+            held.kept.pop(number, None)
+        with torch.inference_mode():
+            options = Options(_here(request["options"], held, device, moved))
+            options.left_out = frozenset(request["left_out"])
+            arguments = _here(request["arguments"], held, device, moved)
+            _check(held, arguments, options, progress, seat)
+            out = held.handle.module(**arguments, transformer_options=options)
+        return {"out": [x.contiguous() for x in out] if isinstance(out, list | tuple) else out.contiguous()}
 
 
 def forget(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
@@ -121,17 +116,12 @@ def forget(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[s
 
 def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
     """The model that is asked for, sharded, on its device."""
-    from ....parallel.mesh import is_current
-    from ....parallel.sharding.hooks import modules_at
-    from .placed import Placed, working_bytes
-    from .splits.plans import plan_of
-
     key, setup = json.dumps(request["recipe"], sort_keys=True), request["setup"]
     is_last = bool(HELD) and next(reversed(HELD)) == key  # all others may have taken its place on the device
     held = HELD.pop(key, None)
     if setup is not None:
         set_up(setup["host"], seat.device)
-        held = held or _loaded(request["recipe"], setup["shared"], progress)
+        held = held or _loaded(key, request["recipe"], setup["shared"], progress, seat)
         held.kept.clear()
         if held.told != request["told"]:
             is_last = False
@@ -144,17 +134,16 @@ def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
         raise error
     try:
         needed = working_bytes(held.base, request["arguments"], seat)
-        placed = held.placed = held.placed or Placed(key, held.base, seat.device)
-        is_placed = is_last and placed.fits(needed)
+        is_placed = is_last and held.placed.fits(needed)
         if not is_placed:
             clear_device()
             module = held.base.model.diffusion_model
             paths = (modules_at(module, path, type(module).__name__) for path in plan_of(module).blocks)
-            placed.load(held.clone, [*itertools.chain(*paths)], told=held.told, working_bytes=needed)
+            held.placed.load(held.clone, [*itertools.chain(*paths)], told=held.told, working_bytes=needed)
         if held.handle is None or not is_current(held.handle.mesh):
             _shard(held, request)
         if not is_placed:
-            placed.begin(progress)
+            held.placed.begin(progress)
     except BaseException:
         make_room(0)  # which of them is on the device is not known any more
         raise
@@ -162,10 +151,7 @@ def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
     return held
 
 
-def _loaded(recipe: Mapping[str, Any], shared: Mapping[str, Any], progress: Progress) -> Held:
-    from .mapped import as_mapped, take
-    from .recipe import made
-
+def _loaded(key: str, recipe: Mapping[str, Any], shared: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
     make_room(MOST_HELD - 1)
     progress.phase("loading the diffusion model", is_loading=True)
     with as_mapped(skips=bool(shared)):
@@ -173,26 +159,17 @@ def _loaded(recipe: Mapping[str, Any], shared: Mapping[str, Any], progress: Prog
     if shared and not take(base.model, shared):
         with as_mapped():
             base = made(recipe)
-    return Held(base=base)
+    return Held(base=base, placed=Placed(key, base, seat.device))
 
 
 def _carry(held: Held, carried: Mapping[str, Any], told: str) -> None:
-    from .patches import apply
-
     _take_apart(held)
-    if held.placed is not None:
-        held.placed.free()
+    held.placed.free()
     held.clone, held.told = apply(held.base, carried), told
     held.patches = tuple(sorted({row["kind"] or "diff" for row in carried["weights"]}))
 
 
 def _shard(held: Held, request: Mapping[str, Any]) -> None:
-    from ....parallel.mesh import mesh_for
-    from ....parallel.plan import ParallelPlan
-    from ....parallel.sharding.shard import shard
-    from .rows import share_rows
-    from .splits.plans import plan_of
-
     _take_apart(held)
     module = held.clone.model.diffusion_model.eval().requires_grad_(False)
     if request["entry"] != "forward":  # what wrappers of other nodes stand around: they are in the host
@@ -204,21 +181,19 @@ def _shard(held: Held, request: Mapping[str, Any]) -> None:
 
 def _check(held: Held, arguments: Mapping[str, Any], options: Options, progress: Progress, seat: Seat) -> None:
     """Collective: whether the plan gives this class what one device gives, at the first use with such inputs."""
-    from .checked import check_first_use, kinds_of
-    from .splits.plans import plan_of
+    from .checked import check_first_use, kinds_of  # which imports diffusers
 
     assert held.handle is not None
     if (kinds := json.dumps(kinds_of(arguments, held.handle.mesh), sort_keys=True)) in held.checked:
         return
-    module, given = held.handle.module, {**arguments, "transformer_options": options}
-    how: dict[str, Any] = {"split": plan_of(module), "mesh": held.handle.mesh, "device": seat.device}
-    check_first_use(module, given, progress=progress, patches=held.patches, **how)
+    module, mesh, given = held.handle.module, held.handle.mesh, {**arguments, "transformer_options": options}
+    how: dict[str, Any] = {"device": seat.device, "progress": progress, "patches": held.patches}
+    check_first_use(module, given, split=plan_of(module), mesh=mesh, **how)
     held.checked.add(kinds)
 
 
 def _take_apart(held: Held) -> None:
-    if held.placed is not None:
-        held.placed.end()
+    held.placed.end()
     if held.handle is not None:
         held.handle.remove()
         vars(held.handle.module).pop("forward", None)
@@ -228,8 +203,7 @@ def _take_apart(held: Held) -> None:
 def clear_device() -> None:
     """Others want it: no blocks of any model stay there."""
     for held in HELD.values():
-        if held.placed is not None:
-            held.placed.end()
+        held.placed.end()
 
 
 def make_room(most: int, *, of_vaes: bool = False) -> None:
@@ -242,8 +216,7 @@ def _drop(keys: Sequence[str]) -> None:
     for key in keys:
         held = HELD.pop(key)
         _take_apart(held)
-        if held.placed is not None:
-            held.placed.free()
+        held.placed.free()
         held.clone.detach()
     if "comfy.model_management" in sys.modules:
         gc.collect()
@@ -271,8 +244,6 @@ def set_up(host: Mapping[str, Any], device: str) -> None:
 
 def _here(plain: Any, held: Held, device: torch.device, moved: dict[int, torch.Tensor]) -> Any:
     """Plain data of a call with its tensors on this device, each once, and what was kept in its place."""
-    import torch
-
     if isinstance(plain, torch.Tensor):
         if id(plain) not in moved:
             here = plain.to(device)

@@ -5,22 +5,19 @@ LoRAs computed on the device as they would be there, and blocks come to the devi
 (`pipelines/components/resting.py`): with the same bits. What is said of one use holds for those that need as much.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
+from torch import nn
+
+from ....parallel.progress import Progress
+from ....parallel.ranks.seat import Seat
 from ....pipelines.components.memory import USABLE_SHARE, default_budget, memory_limit, spare_bytes
+from ....pipelines.components.resting import Resting
 from .rows import latents_of
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from ....parallel.progress import Progress
-    from ....parallel.ranks.seat import Seat
-    from ....pipelines.components.resting import Resting
 
 # By model: so many bytes of the device were needed beside it when it was placed last, and so many blocks stayed.
 _last: dict[str, tuple[float, float]] = {}
@@ -40,9 +37,6 @@ class Placed:
         """Load ComfyUI's patcher with all that it carries, `told` being a name of that. Of one that rests nothing is on
         the device but what is in no block, until `begin`."""
         import comfy.model_management
-        import torch
-
-        from ....pipelines.components.resting import Resting
 
         self._working_bytes = working_bytes
         _last[self._key] = working_bytes, math.inf
@@ -92,7 +86,6 @@ class Placed:
     def _settled(self) -> bool:
         """Whether it rests: once it does, it goes on so; one that is whole rests after memory ran out."""
         import comfy.model_management
-        import torch
 
         is_eased = self._eased_to() is not None
         if self.rests is None or is_eased > self.rests:
@@ -107,7 +100,6 @@ class Placed:
         room = default_budget(self._device) + spare_bytes(self._device)
         if has_room_of_its_own(self._device):
             import comfy.model_management
-            import torch
 
             free = comfy.model_management.get_free_memory(torch.device(self._device))
             room = min(room, USABLE_SHARE * (free + here))
@@ -144,8 +136,6 @@ def ease(key: str, device: str) -> bool:
 
 def _patched(patcher: Any, device: str, key: str, device_to: Any = None, **more: Any) -> Any:
     """ComfyUI's own patching of one weight, on the device, by whose formats it computes, and back."""
-    import torch
-
     found = type(patcher).patch_weight_to_device(patcher, key, device_to=torch.device(device), **more)
     if key in patcher.patches and has_room_of_its_own(device):
         import comfy.utils

@@ -9,18 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ....parallel.wording import worded
 
-# Loaders of `comfy.sd` by name, each with where the path, the options and whatever else decides stand in what it takes.
-LOADERS: Mapping[str, Mapping[str, int]] = {
-    "load_diffusion_model": {"path": 0, "options": 1},
-    "load_checkpoint_guess_config": {"path": 0, "options": 6},
-}
+# Loaders of `comfy.sd` by name, each with where its options stand in what it takes; the path is the first.
+LOADERS: Mapping[str, int | None] = {"load_diffusion_model": 1, "load_checkpoint_guess_config": 6}
 # Those of VAEs, likewise. What else they are given they read in the file.
-VAE_LOADERS: Mapping[str, Mapping[str, int]] = {
-    "load_vae_patcher": {"path": 0},
-    "load_checkpoint_vae_patcher": {"path": 0, "options": 2},
-}
+VAE_LOADERS: Mapping[str, int | None] = {"load_vae_patcher": None, "load_checkpoint_vae_patcher": 2}
 # Options of a loader that say where the host keeps the model; ranks have devices of their own.
 OF_THE_HOST = ("load_device", "offload_device", "initial_device")
 # What ComfyUI's command line decides of how a model is loaded and computes, by the names of its arguments.
@@ -42,7 +38,7 @@ def recipe_of(patcher: Any, *, of_vae: bool = False) -> dict[str, Any]:
         raise ValueError(
             worded("this ComfyUI does not keep how it loaded a MODEL, and ranks load by that; update ComfyUI")
         )
-    function, given, *_ = patcher.cached_patcher_init or (None, ())
+    function, given, *_ = patcher.cached_patcher_init or (None, [])
     loaders = VAE_LOADERS if of_vae else LOADERS
     name = next((name for name in loaders if function is not None and function is getattr(comfy.sd, name, None)), "")
     if not name:
@@ -52,21 +48,18 @@ def recipe_of(patcher: Any, *, of_vae: bool = False) -> dict[str, Any]:
             "this {} comes from {}, which ranks cannot load by; use one of ComfyUI's own loaders ({}, Load Checkpoint)"
         )
         raise ValueError(worded(told, kind, maker or "a loader that keeps no recipe", nodes))
-    places = loaders[name]
-    path, options = Path(given[places["path"]]).absolute(), (given[places["options"]] if "options" in places else {})
-    stat = path.stat()
+    place, path = loaders[name], Path(given[0]).absolute()
+    options, stat = {} if place is None else given[place] or {}, path.stat()
     return {
         "loader": name,
         "path": str(path),
         "mark": [stat.st_size, stat.st_mtime_ns],
-        "options": {key: _plain(key, value) for key, value in (options or {}).items() if key not in OF_THE_HOST},
+        "options": {key: _plain(key, value) for key, value in options.items() if key not in OF_THE_HOST},
     }
 
 
 def _plain(key: str, value: Any) -> Any:
     """An option of a loader as JSON has it; a number format by its name."""
-    import torch
-
     if isinstance(value, torch.dtype):
         return {"dtype": str(value).removeprefix("torch.")}
     if value is None or isinstance(value, bool | int | float | str):
@@ -88,7 +81,6 @@ def host_settings() -> dict[str, Any]:
 def made(recipe: Mapping[str, Any]) -> Any:
     """In a rank whose ComfyUI is set up: the patcher, with weights that it holds itself. Raises `ValueError`."""
     import comfy.sd
-    import torch
 
     loader, path = recipe["loader"], recipe["path"]
     if loader not in LOADERS and loader not in VAE_LOADERS:

@@ -9,22 +9,21 @@ inputs, the check at first use asks, with the very tensors cut that the call has
 
 # B rows of a forward, P groups of the cfg axis
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 from ....parallel.group import Axis, Group
 from ....parallel.plan import ParallelPlan
+from ....parallel.sharding.shard import ShardedModule
 from ....parallel.wording import worded
+from ....pipelines.spreading.calls import join
 from .splits.parts import latents_in
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from ....parallel.sharding.shard import ShardedModule
 
 
 def latents_of(given: Mapping[str, Any]) -> list[Tensor]:
@@ -56,8 +55,6 @@ def unfit(plan: ParallelPlan, given: Mapping[str, Any]) -> str:
 
 def carrying(given: Mapping[str, Any]) -> frozenset[str]:
     """The tensors of a call that carry its rows, by their places in its arguments."""
-    from torch.utils import _pytree as pytree
-
     count, (leaves, _) = num_rows(given), pytree.tree_flatten_with_path(dict(given))
     return frozenset(pytree.keystr(path) for path, each in leaves if _length(each) == count)
 
@@ -74,10 +71,6 @@ def share_rows(handle: ShardedModule, where: frozenset[str] | None = None) -> No
 
 def _answer(module: nn.Module, group: Group, where: frozenset[str] | None, /, **given: Any) -> Any:
     """Collective: what the module gives of all rows."""
-    from torch.utils import _pytree as pytree
-
-    from ....pipelines.spreading.calls import join
-
     count, where = num_rows(given), carrying(given) if where is None else where
     size = count // group.size
 
@@ -94,6 +87,4 @@ def _answer(module: nn.Module, group: Group, where: frozenset[str] | None, /, **
 
 def _length(value: Any) -> int:
     """Of a tensor along its first dim; -1 of what has none."""
-    import torch
-
     return int(value.shape[0]) if isinstance(value, torch.Tensor) and value.ndim else -1

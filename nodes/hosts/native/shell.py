@@ -5,18 +5,16 @@ All pools together are one more loaded model for ComfyUI (`count_ranks`): unload
 of memory) ends those that have no work. No function of ComfyUI is replaced.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor, nn
 
 from ....pipelines.pools import POOLS
-
-if TYPE_CHECKING:
-    from torch import nn
 
 WITHOUT = "this MODEL comes from Spread Model, and its weights are not here; merge, extract or save it before that node"
 ASKED_BY_HOST = "preprocess_text_embeds"  # a method by which some classes have the host compute with their weights
@@ -74,25 +72,14 @@ def count_ranks() -> None:
 
 def weightless(module: nn.Module, *, besides: Collection[str] = ()) -> nn.Module:
     """A copy whose parameters and buffers have shapes and no memory; those of the modules `besides` share theirs."""
-    import torch
-
-    memo: dict[int, Any] = {}
-    for each in module.parameters():
-        empty = torch.empty(each.shape, dtype=each.dtype, device="meta")
-        memo[id(each)] = torch.nn.Parameter(empty, requires_grad=False)
-    for each in module.buffers():
-        memo[id(each)] = torch.empty(each.shape, dtype=each.dtype, device="meta")
-    for each in (module._modules[name] for name in besides):
-        weights = [] if each is None else [*each.parameters(), *each.buffers()]
-        for one in weights:
-            is_weight = isinstance(one, torch.nn.Parameter)
-            memo[id(one)] = torch.nn.Parameter(one.data, requires_grad=False) if is_weight else one
-    ours = vars(module).pop("forward", None)  # a border of a Spread Model before this one
-    try:
-        return copy.deepcopy(module, memo)
-    finally:
-        if ours is not None:
-            vars(module)["forward"] = ours
+    shared = {id(each) for name in besides for each in _tensors(module._modules[name])}
+    memo: dict[int, Any] = {id(vars(module).get("forward")): None}  # a border of a Spread Model before this one
+    for each in _tensors(module):
+        data = each.data if id(each) in shared else torch.empty(each.shape, dtype=each.dtype, device="meta")
+        memo[id(each)] = nn.Parameter(data, requires_grad=False) if isinstance(each, nn.Parameter) else data
+    found = copy.deepcopy(module, memo)
+    vars(found).pop("forward", None)
+    return found
 
 
 def bytes_of(module: nn.Module) -> int:
@@ -150,7 +137,11 @@ def _shell_class() -> type:
 
 
 def _is_empty(module: nn.Module) -> bool:
-    return any(each.is_meta for each in (*module.parameters(), *module.buffers()))
+    return any(each.is_meta for each in _tensors(module))
+
+
+def _tensors(module: nn.Module | None) -> list[Tensor]:
+    return [] if module is None else [*module.parameters(), *module.buffers()]
 
 
 @functools.cache
@@ -158,7 +149,6 @@ def _counted() -> Any:
     """The one loaded model that stands for all ranks. It has no size, so that it is unloaded whole or not at all: what
     unloading gave back ComfyUI measures at the device, and dynamic VRAM spares only what is dynamic itself."""
     import comfy.model_management
-    import torch
 
     class RanksOfSpreadModel(torch.nn.Module):
         """What ComfyUI's log calls it by."""

@@ -5,28 +5,29 @@ In the host it is ComfyUI's own VAE object with another model in it: one whose w
 else a VAE is asked for, encoding above all, is asked of the one that was given.
 """
 
-from __future__ import annotations
-
 import copy
 import json
-import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ....parallel.errors import Cancelled
+import torch
+from torch import Tensor
+
 from ....parallel.group import Axis
+from ....parallel.mesh import mesh_for
 from ....parallel.plan import ParallelPlan
 from ....parallel.progress import Progress
 from ....parallel.ranks.seat import Seat
 from ....parallel.spatial import LEAST_ROWS
 from ....parallel.wording import worded
+from ....pipelines.spreading.vae import decoded_by_rows
+from ....pipelines.values import Place
+from .border import ranks_at
+from .on_rank import HELD, Held, clear_device, make_room, set_up
+from .patches import tampered
+from .recipe import host_settings, made, recipe_of
+from .shell import bytes_of, count_ranks, vae_shell_of
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from ....pipelines.values import Place
-
-logger = logging.getLogger("latentloom")
 HERE = ".nodes.hosts.native.vae"
 LDM = "comfy.ldm."
 PICTURES = "modules.diffusionmodules.model.Decoder"
@@ -46,29 +47,11 @@ OF_MODEL = ("encode", "encode_tiled", "get_sd")  # what is done with the weights
 PRECISIONS = {"float16": "fp16_vae", "bfloat16": "bf16_vae", "float32": "fp32_vae"}  # ComfyUI's options for them
 
 
-def spread_vae(vae: Any, devices: str, *, allow_whole: bool = False) -> Any:
-    """A copy of ComfyUI's VAE that ranks decode. Raises `ValueError` where that cannot be, unless whole decodes are
-    allowed.
-    """
-    from ....parallel.pool.pool import check_platform
-    from ....pipelines.place import check_cores, read_place
-    from .recipe import recipe_of
-    from .shell import bytes_of, vae_shell_of
-
-    try:
-        check_platform()
-        check_cores(place := read_place(devices, "auto"))
-        if place.group_size < 2:
-            told = "Spread VAE was given one device, {}; name two or more, such as cuda*2, or leave it out"
-            raise ValueError(worded(told, ", ".join(place.devices)))
-        vae.throw_exception_if_invalid()
-        check(vae)
-        recipe = recipe_of(vae.patcher, of_vae=True)
-    except ValueError as error:
-        if not allow_whole:
-            raise
-        logger.warning("Spread VAE: this VAE decodes whole on the host: %s", error)
-        return vae
+def spread_vae(vae: Any, place: Place) -> Any:
+    """A copy of ComfyUI's VAE that ranks decode. Raises `ValueError` where that cannot be."""
+    vae.throw_exception_if_invalid()
+    check(vae)
+    recipe = recipe_of(vae.patcher, of_vae=True)
     found, size = copy.copy(vae), bytes_of(vae.first_stage_model)
     is_beside = str(vae.device) in place.devices  # a rank wants room on the host's own device
 
@@ -90,8 +73,6 @@ def spread_vae(vae: Any, devices: str, *, allow_whole: bool = False) -> Any:
 
 def check(vae: Any) -> None:
     """Raises `ValueError` for a VAE of which it is not known that its rows can be shared out, or that was changed."""
-    from .patches import tampered
-
     model = vae.first_stage_model
     kind, decoder = _name(model), _name(getattr(model, "decoder", None))
     if decoder not in DECODERS.get(kind, ()):
@@ -109,21 +90,11 @@ def _name(module: Any) -> str:
 
 def _asked(place: Place, request: Mapping[str, Any]) -> Tensor:
     """Pixels, in the host's memory. Latents of few rows are for as many ranks as have two each."""
-    from ....pipelines.pools import POOLS
-    from .border import Telling
-    from .recipe import host_settings
-    from .shell import count_ranks
-
-    progress = Telling("Spread VAE")
     num_ranks = max(1, min(place.group_size, request["latents"].shape[-2] // LEAST_ROWS))
     count_ranks()
-    with POOLS.using(place, lambda: [HERE]) as pool:
-        try:
-            told = {**request, "host": host_settings()}
-            return pool.call(f"{HERE}:decode", told, progress, num_ranks=num_ranks)["pixels"]
-        except Cancelled:
-            progress.raise_interrupt()
-            raise
+    told = {**request, "host": host_settings()}
+    with ranks_at(place, HERE, title="Spread VAE") as (pool, progress):
+        return pool.call(f"{HERE}:decode", told, progress, num_ranks=num_ranks)["pixels"]
 
 
 # ---- in a rank
@@ -131,12 +102,6 @@ def _asked(place: Place, request: Mapping[str, Any]) -> Tensor:
 
 def decode(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
     """Collective: `pixels` of latents, by a VAE of which this rank computes its share of the rows."""
-    import torch
-
-    from ....parallel.mesh import mesh_for
-    from ....pipelines.spreading.vae import decoded_by_rows
-    from .on_rank import HELD, clear_device, make_room, set_up
-
     set_up(request["host"], seat.device)
     key = json.dumps([request["recipe"], request["dtype"]], sort_keys=True)
     held = HELD.pop(key, None) or _loaded(request, progress)
@@ -161,9 +126,6 @@ def decode(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[s
 
 def _loaded(request: Mapping[str, Any], progress: Progress) -> Any:
     from comfy.cli_args import args
-
-    from .on_rank import Held, make_room
-    from .recipe import made
 
     make_room(0, of_vaes=True)
     progress.phase("loading the VAE", is_loading=True)
