@@ -44,7 +44,7 @@ class _Small:
         self._fewer_guides = min(self._guides, len(given.get("guide_attention_entries") or "1"))  # a frame of each
         x = latents_in(given)
         self._sound = int(x[1].shape[2]) if isinstance(x, list | tuple) and len(x) > 1 else 0
-        self._numbered = given["position_ids"].shape[-1] if "position_ids" in given else 0  # all tokens, one by one
+        self._numbered = 0 if (ids := given.get("position_ids")) is None else ids.shape[-1]  # all tokens, one by one
         context = given.get("context")
         self._text = context.shape[1] if context is not None and context.ndim > 2 else 0
 
