@@ -331,4 +331,12 @@ WIDE: dict[str, Callable[[], Made]] = {
         {"x": noise(1, 16, 21, 60, 104), "timestep": TIME, "context": noise(1, 512, 4096)},
         **WAN_WIDE,
     ),
+    "ltx 2": lambda: wide(
+        *("lightricks.av_model", "LTXAVModel"),
+        {
+            **{"x": [noise(1, 128, 16, 24, 40), noise(1, 8, 126, 16)], "timestep": TIME, "frame_rate": 25},
+            **{"context": noise(1, 1024, 2 * 3840), "attention_mask": None},
+        },
+        **{"num_layers": 2, "connector_num_layers": 0, "rope_type": "split", "use_middle_indices_grid": True},
+    ),
 }

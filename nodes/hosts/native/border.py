@@ -201,7 +201,7 @@ class Border:
                 "told": self._told,
                 "plan": str(self._plan),
                 "entry": entry,
-                "arguments": {k: sendable(v, k, self.sent) for k, v in arguments.items() if v is not None},
+                "arguments": {k: sendable(v, k, self.sent) for k, v in arguments.items()},
                 "options": {k: sendable(v, f"transformer_options.{k}", self.sent) for k, v in told.items()},
                 "left_out": left_out,
                 "gone": self.sent.gone[:],

@@ -49,7 +49,7 @@ class _Small:
         self._guides = 0 if keyframes is None else keyframes.shape[2] // (self._canvas[0] * self._canvas[1])
         self._fewer_guides = min(self._guides, len(given.get("guide_attention_entries") or "1"))  # a frame of each
         self._sound = int(others[0].shape[2]) if others else 0
-        self._numbered = given["position_ids"].shape[-1] if "position_ids" in given else 0  # all tokens, one by one
+        self._numbered = 0 if (ids := given.get("position_ids")) is None else ids.shape[-1]  # all tokens, one by one
         context = given.get("context")
         self._text = context.shape[1] if context is not None and context.ndim > 2 else 0
 
