@@ -80,7 +80,7 @@ def compared(case: str, plan: str) -> Cell | None:
     from comfyui_models import CASES
     from torch import equal
 
-    from latentloom.nodes.hosts.native.rows import share_rows
+    from latentloom.nodes.hosts.native.rows import share_rows, unfit
     from latentloom.nodes.hosts.native.splits.plans import plan_of
     from latentloom.parallel.mesh import make_mesh_among
     from latentloom.parallel.plan import ParallelPlan
@@ -96,6 +96,8 @@ def compared(case: str, plan: str) -> Cell | None:
         return {"absent": f"{error}"[:120]}
     if parsed.cfg > 1:
         call = in_two_rows(call)
+        if unfit(parsed, model, call):
+            return {"own": True}  # refused by name
         if hasattr(model, "clear_kv_cache"):  # what it keeps of one row's prompt is not for two
             model.register_forward_pre_hook(lambda module, _: module.clear_kv_cache())
         try:
@@ -160,7 +162,9 @@ def main() -> int:
     failed, absent, table = 0, set[str](), dict[str, list[Cell]]()
     for (plan, case), cells in zip(asked, found, strict=True):
         if "own" in cells[0]:
-            print(f"{plan:17} {case:29} ComfyUI itself cannot do it for two conditionings at once")
+            print(
+                f"{plan:17} {case:29} not for two rows: ComfyUI itself fails, or it is refused"
+            )
             continue
         told = faults(cells)
         first = cells[0]

@@ -12,7 +12,8 @@ import torch
 from bodies import native
 from bodies.foreign import WIDTH
 from latentloom.nodes.hosts.native import choosing
-from latentloom.nodes.hosts.native.rows import carrying, num_rows, unfit
+from latentloom.nodes.hosts.native.rows import carrying, num_rows, rows_apart, unfit
+from latentloom.nodes.hosts.native.splits.plans import OF_ALL_ROWS
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.costs.machine import named_machine
 from latentloom.pipelines.values import Place
@@ -49,14 +50,19 @@ def test_what_carries_rows_is_told_by_its_first_dim_and_never_a_list() -> None:
 
 
 def test_rows_that_do_not_go_into_groups_are_refused_with_a_plan_that_does() -> None:
-    plan = ParallelPlan(cfg=2, ulysses=2)
-    assert unfit(plan, {"x": torch.ones(4, 1)}) == unfit(ParallelPlan(ulysses=2), {"x": torch.ones(1)}) == ""
-    told = unfit(plan, {"x": torch.ones(1, 4)})
+    plan, model = ParallelPlan(cfg=2, ulysses=2), torch.nn.Identity()
+    rows = {"x": torch.ones(4, 1)}
+    assert unfit(plan, model, rows) == unfit(ParallelPlan(ulysses=2), model, {"x": torch.ones(1)}) == ""
+    told = unfit(plan, model, {"x": torch.ones(1, 4)})
     assert told.startswith("plan cfg=2,ulysses=2: cfg has nothing to do here, because each forward is of one row")
     assert told.endswith("use plan ulysses=4, or set allow_whole")
     assert "asks for 3 rows at once, which do not go into 2 groups; use plan ulysses=4" in unfit(
-        plan, {"x": [torch.ones(3, 4)]}
+        plan, model, {"x": [torch.ones(3, 4)]}
     )
+    module, _, name = OF_ALL_ROWS[0].rpartition(".")
+    other = type(name, (), {"__module__": module})()
+    assert unfit(plan, other, rows).endswith("so that cfg cannot part them; use plan ulysses=4")
+    assert rows_apart(model, rows) == 4 and rows_apart(other, rows) == 1
 
 
 @pytest.mark.parametrize("plan", ["cfg=4", "cfg=2,ulysses=2"])

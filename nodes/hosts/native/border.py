@@ -137,7 +137,7 @@ class Border:
     def _settle(self, module: Any, given: Mapping[str, Any]) -> None:
         """The plan of the run: as it is named, or chosen at its first call, and anew at one whose rows do not go into
         the groups of that."""
-        if self._told and not unfit(self._plan, given):
+        if self._told and not unfit(self._plan, module, given):
             return
         if self.plan is None:
             self._plan, why = choose(module, plan_of(module), given, self.place)
@@ -183,7 +183,7 @@ class Border:
         if getattr(type(module), entry, None) is not getattr(original, "__func__", None):
             lost = f"another forward of {type(module).__name__}"
         problem = _lost(lost) if lost else ""
-        if problem := problem or (unfit(self.plan, arguments) if self.plan else ""):
+        if problem := problem or (unfit(self.plan, module, arguments) if self.plan else ""):
             self._whole_or_refuse(problem)
             return original(*args, **kwargs)
         self._settle(module, arguments)

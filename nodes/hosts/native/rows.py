@@ -24,6 +24,7 @@ from ....parallel.sharding.shard import ShardedModule
 from ....parallel.wording import worded
 from ....pipelines.spreading.calls import join
 from .splits.parts import latents_in
+from .splits.plans import OF_ALL_ROWS, name_of
 
 
 def latents_of(given: Mapping[str, Any]) -> list[Tensor]:
@@ -37,12 +38,20 @@ def num_rows(given: Mapping[str, Any]) -> int:
     return int(latents_of(given)[0].shape[0])
 
 
-def unfit(plan: ParallelPlan, given: Mapping[str, Any]) -> str:
+def rows_apart(module: object, given: Mapping[str, Any]) -> int:
+    """How many rows of such a call can be computed each without the others."""
+    return 1 if name_of(module) in OF_ALL_ROWS else num_rows(given)
+
+
+def unfit(plan: ParallelPlan, module: object, given: Mapping[str, Any]) -> str:
     """Why the rows of this call cannot be shared out as the plan says, with one that could take its place; "" if they
     can."""
-    if (count := num_rows(given)) % plan.cfg == 0:
+    if (count := rows_apart(module, given)) % plan.cfg == 0:
         return ""
     other = replace(plan, cfg=1, ulysses=plan.ulysses * plan.cfg)
+    if count < num_rows(given):
+        told = "plan {}: {} looks at all conditionings for each, so that cfg cannot part them; use plan {}"
+        return worded(told, plan, type(module).__name__, other)
     if count == 1:
         told = (
             "plan {}: cfg has nothing to do here, because each forward is of one row: without guidance (cfg 1), or "

@@ -68,15 +68,27 @@ BEFORE: Mapping[str, tuple[str, SplitPlan]] = {
 }
 
 
+# Classes that look at all rows of a forward for each: they swap halves of it, or number what all of them refer to.
+OF_ALL_ROWS = (
+    "comfy.ldm.ace.ace_step15.AceStepConditionGenerationModel",
+    "comfy.ldm.hidream_o1.model.HiDreamO1Transformer",
+    "comfy.ldm.hunyuan3dv2_1.hunyuandit.HunYuanDiTPlain",
+)
+
+
 def plan_of(module: object) -> SplitPlan:
     """How a model of ComfyUI is split: ours for its very class, or one that a package brings for it.
 
     Raises ValueError for a class without.
     """
-    kind = type(module)
-    key = f"{kind.__module__}.{kind.__name__}"
+    key = name_of(module)
     if (plan := PLANS.get(key) or SPLIT_PLANS.get(key)) is None:
         known = ", ".join(name.rpartition(".")[2] for name in PLANS)
         raise ValueError(f"{key} has no split plan; sample it on one device, or take one of {known}")
     since, before = BEFORE.get(key, ("", plan))
     return plan if hasattr(module, since) else before
+
+
+def name_of(module: object) -> str:
+    """Of its class, with the module that has it."""
+    return f"{type(module).__module__}.{type(module).__name__}"
