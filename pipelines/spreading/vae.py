@@ -33,22 +33,11 @@ logger = logging.getLogger("latentloom")
 # AutoencoderKLKVAEVideo, which writes frames into tensors that it makes of a rank's size; those without `_decode`, such
 # as AutoencoderTiny and LTX2VideoDiffusionDecoder, which draws noise for each tile.
 DECODERS = (
-    "AutoencoderKL",
-    "AutoencoderDC",
-    "AutoencoderKLCogVideoX",
-    "AutoencoderKLCosmos",
-    "AutoencoderKLFlux2",
-    "AutoencoderKLHunyuanImage",
-    "AutoencoderKLHunyuanImageRefiner",
-    "AutoencoderKLHunyuanVideo",
-    "AutoencoderKLHunyuanVideo15",
-    "AutoencoderKLKVAE",
-    "AutoencoderKLLTX2Video",
-    "AutoencoderKLLTXVideo",
-    "AutoencoderKLMagvit",
-    "AutoencoderKLMochi",
-    "AutoencoderKLQwenImage",
-    "AutoencoderKLQwenImage21",
+    *("AutoencoderKL", "AutoencoderDC", "AutoencoderKLFlux2", "AutoencoderKLHunyuanImage", "AutoencoderKLKVAE"),
+    *("AutoencoderKLHunyuanImageRefiner", "AutoencoderKLQwenImage", "AutoencoderKLQwenImage21"),
+    # of videos
+    *("AutoencoderKLCogVideoX", "AutoencoderKLCosmos", "AutoencoderKLHunyuanVideo", "AutoencoderKLHunyuanVideo15"),
+    *("AutoencoderKLLTXVideo", "AutoencoderKLLTX2Video", "AutoencoderKLMagvit", "AutoencoderKLMochi"),
     "AutoencoderKLWan",
 )
 # Those that decode in tiles unless they are told not to: the published pictures are those of the tiles, and the decoder
@@ -56,17 +45,9 @@ DECODERS = (
 OWN_TILES = ("AutoencoderKLMiniMaxH3",)
 # Those that decode in tiles where they are told to, and in one call of the decoder each, which needs no other's.
 TILES = (
-    *OWN_TILES,
-    "AutoencoderDC",
-    "AutoencoderKL",
-    "AutoencoderKLFlux2",
-    "AutoencoderKLHunyuanImage",
-    "AutoencoderKLHunyuanImageRefiner",
-    "AutoencoderKLHunyuanVideo",
-    "AutoencoderKLHunyuanVideo15",
-    "AutoencoderKLKVAE",
-    "AutoencoderKLLTX2Video",
-    "AutoencoderKLLTXVideo",
+    *(*OWN_TILES, "AutoencoderKL", "AutoencoderDC", "AutoencoderKLFlux2", "AutoencoderKLKVAE"),
+    *("AutoencoderKLHunyuanImage", "AutoencoderKLHunyuanImageRefiner"),
+    *("AutoencoderKLHunyuanVideo", "AutoencoderKLHunyuanVideo15", "AutoencoderKLLTXVideo", "AutoencoderKLLTX2Video"),
 )
 # Those that take large frames in pieces by their size: ranks with more rows than others could take other pieces.
 EVEN = ("AutoencoderKLCogVideoX",)
