@@ -28,6 +28,7 @@ REQUIREMENTS = "requirements.txt"
 PYTHONS = ("bin/python", "Scripts/python.exe", "python.exe")
 HOMES = ("venv", ".venv", "../python_embeded")  # of such a Python; the last is that of ComfyUI's portable build
 TORCH = ("torch", "torchvision", "torchaudio")
+PIP = ("-m", "pip", "install", "--no-input", "--disable-pip-version-check")
 ASK_S, PIP_S = 60.0, 3600.0
 # Run by ComfyUI's Python: versions of its packages, of two of one name that of the one it imports; and its own.
 ASK = """import json, sys
@@ -69,7 +70,12 @@ def install(folder: Path, *, python: Path | None = None, is_dry: bool = False) -
     if lost := [name for name in MARKS if not (folder / name).exists()]:
         raise ValueError(f"{folder} is no ComfyUI: it has no {lost[0]}; name the folder that has {' and '.join(MARKS)}")
     link, was_linked = _link(folder.resolve())
-    runs = (python or _python(folder)).absolute()  # unresolved: a virtual environment's is a link
+    pythons = (folder / home / each for home in HOMES for each in PYTHONS)
+    runs = python or next(filter(Path.is_file, pythons), None)
+    if runs is None:
+        told = f"{folder} has no Python in {' or '.join(HOMES)}"
+        raise ValueError(f"{told}; name the one that runs it: --python PYTHON")
+    runs = runs.absolute()  # unresolved: a virtual environment's is a link
     there = _packages(runs)
     lacking = tuple(_lacking(there))
     changes = tuple(_pip(runs, folder, there, lacking, is_dry=is_dry)) if lacking else ()
@@ -78,9 +84,9 @@ def install(folder: Path, *, python: Path | None = None, is_dry: bool = False) -
             link.symlink_to(PACKAGE, target_is_directory=True)
         except OSError as error:
             raise ValueError(f"{link} cannot be made ({error.strerror}); link {PACKAGE} there yourself") from None
+    note = ""
     try:
         check_platform()
-        note = ""
     except ValueError as error:
         note = f"Spread Model: {error}"
     return Installed(
@@ -108,13 +114,6 @@ def _link(folder: Path) -> tuple[Path, bool]:
     return link, False
 
 
-def _python(folder: Path) -> Path:
-    for place in (folder / home / python for home in HOMES for python in PYTHONS):
-        if place.is_file():
-            return place
-    raise ValueError(f"{folder} has no Python in {' or '.join(HOMES)}; name the one that runs it: --python PYTHON")
-
-
 def _packages(python: Path) -> Mapping[str, str]:
     """Versions of its packages by name."""
     try:
@@ -128,8 +127,7 @@ def _packages(python: Path) -> Mapping[str, str]:
 def _lacking(there: Mapping[str, str]) -> Iterator[Change]:
     """What of our requirements is not there, or is another version; `ValueError` for an unfit Python or torch."""
     python, lines = asked(PACKAGE)
-    needs = [Requirement(f"python{python}"), *map(Requirement, lines)]
-    needs = [each for each in needs if each.name in ("python", "torch")]
+    needs = [Requirement(f"python{python}"), *(each for each in map(Requirement, lines) if each.name == "torch")]
     for need in [*needs, *_needs_of(PACKAGE)]:
         version = there.get(canonicalize_name(need.name), "")
         if version and need.specifier.contains(version, prereleases=True):
@@ -157,22 +155,19 @@ def _pip(
     python: Path, folder: Path, there: Mapping[str, str], lacking: Sequence[Change], *, is_dry: bool
 ) -> Iterator[Change]:
     """What pip installs, or would install, so that these are there. Raises `ValueError` where it cannot."""
-    pins = {canonicalize_name(need.name): need.specifier for need in _needs_of(folder)} | dict.fromkeys(TORCH)
+    pins = {canonicalize_name(need.name): need.specifier for need in _needs_of(folder)} | dict.fromkeys(TORCH, "")
     for row in lacking:
         if row.found and canonicalize_name(row.name) in pins:
             told = f"{row.name} {row.found} is ComfyUI's, and {NAME} needs {row.wanted}"
             raise ValueError(f'{told}; change it yourself: {python} -m pip install "{row.name}{row.wanted}"')
     needs = [f"{row.name}{row.wanted}" for row in lacking]
-    kept = [
-        f"{name}=={there[name]}" if name in there else f"{name}{asked_for or ''}" for name, asked_for in pins.items()
-    ]
+    kept = [f"{name}=={there[name]}" if name in there else f"{name}{asked_for}" for name, asked_for in pins.items()]
     with tempfile.TemporaryDirectory() as room:
         constraints, report = Path(room) / "constraints.txt", Path(room) / "report.json"
         constraints.write_text("\n".join(kept))
-        command = [str(python), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
-        command += ["-c", str(constraints), *needs]
+        command = [python, *PIP, "-c", constraints, *needs]
         try:
-            tried = [*command, "--dry-run", "--report", str(report)]
+            tried = [*command, "--dry-run", "--report", report]
             done = subprocess.run(tried, capture_output=True, text=True, check=False, timeout=PIP_S)
             if not done.returncode and not is_dry:  # its lines are shown as they come
                 done = subprocess.run(command, stdout=2, text=True, check=False, timeout=PIP_S)

@@ -28,6 +28,7 @@ from ..split_plans import SPLIT_PLANS
 from .memory import MEMORY, USABLE_SHARE, memory_limit
 
 logger = logging.getLogger("latentloom")
+Blocks = Iterable[nn.Module] | None
 Wish = tuple[int, int, int]  # of one rank: whether it goes on, how many blocks may stay, whether it has tried shares
 NO_WISH: Wish = (0, -1, 0)  # of one where nothing rests
 GROWS_BY = 8  # so many of all blocks more must fit before a streamed component is laid out anew for them
@@ -42,14 +43,7 @@ class Resting:
     """
 
     def __init__(
-        self,
-        component: nn.Module,
-        name: str,
-        device: str,
-        *,
-        key: str = "",
-        pins: bool = True,
-        blocks: Iterable[nn.Module] | None = None,
+        self, component: nn.Module, name: str, device: str, *, key: str = "", pins: bool = True, blocks: Blocks = None
     ) -> None:
         self.name, self.device, self.key, self._pins = name, torch.device(device), key, pins
         self._component = component

@@ -23,11 +23,7 @@ logger = logging.getLogger("latentloom")
 
 
 def machine_here(
-    folder: Path | None,
-    *,
-    anew: bool = False,
-    progress: Progress = SILENT,
-    is_free: Callable[[], bool] = lambda: True,
+    folder: Path | None, *, anew: bool = False, progress: Progress = SILENT, is_free: Callable[[], bool] = lambda: True
 ) -> Machine:
     """As it was measured before, or is now, which takes about ten seconds. While something else works, here by
     `is_free` too, nothing is measured but `anew`, and nothing kept in the folder.
