@@ -162,9 +162,7 @@ def main() -> int:
     failed, absent, table = 0, set[str](), dict[str, list[Cell]]()
     for (plan, case), cells in zip(asked, found, strict=True):
         if "own" in cells[0]:
-            print(
-                f"{plan:17} {case:29} not for two rows: ComfyUI itself fails, or it is refused"
-            )
+            print(f"{plan:17} {case:29} not for two rows: ComfyUI itself fails, or it is refused")
             continue
         told = faults(cells)
         first = cells[0]

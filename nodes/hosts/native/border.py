@@ -30,7 +30,6 @@ from ....pipelines.values import Place
 from ..comfy_process import ComfyProgress
 from . import patches
 from .choosing import choose
-from .on_rank import KEEP, KEPT, LACKING
 from .recipe import host_settings
 from .rows import unfit
 from .shell import count_ranks, is_shell
@@ -40,6 +39,8 @@ from .splits.plans import plan_of
 logger = logging.getLogger("latentloom")
 KEY = "latentloom"  # under which our callbacks and wrappers hang at a patcher
 ON_RANK = ".nodes.hosts.native.on_rank"
+LACKING = "not-held"  # the code of the error of a rank that is to be told everything
+KEEP, KEPT = "$keep", "$kept"  # a tensor to keep under a number, and one that was
 # Options of a call that only this process reads: other nodes' wrappers, and marks of the sampler.
 OF_THE_HOST = (
     *("wrappers", "callbacks", "to_load_options", "prefetch_dynamic_vbars", "uuids"),

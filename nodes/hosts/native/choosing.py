@@ -14,7 +14,6 @@ from typing import Any
 from torch import Tensor, nn
 
 from ....parallel.plan import ParallelPlan
-from ....parallel.sharding.hooks import modules_at
 from ....parallel.sharding.split_plan import SplitPlan
 from ....pipelines.costs.chips import software_of
 from ....pipelines.costs.run import Run, duration, predict, volume
@@ -75,6 +74,8 @@ def plans_for(count: int, rows: int) -> Iterator[ParallelPlan]:
 
 def demand_of(model: nn.Module, split: SplitPlan, given: Mapping[str, Any]) -> Demand:
     """What one row of this call asks of devices; weights are looked at by their shapes alone."""
+    from ....parallel.sharding.hooks import modules_at
+
     title = type(model).__name__
     blocks = [block for path in split.blocks for block in modules_at(model, path, title)]
     weights = [{name: each for name, each in block.named_parameters() if each.ndim > 1} for block in blocks]

@@ -1,8 +1,8 @@
 """What a rank does for a MODEL that is spread: it loads by the recipe, is sharded, carries patches, answers.
 
-Called by name in ranks only. What a rank holds it keeps from call to call: `HELD` models, each with the conditioning
-that it was given, so that a call brings what is new alone. Who is asked for what it does not hold (it was replaced, or
-others took the room) says so by the code `LACKING`, and is told all again.
+Called by name in ranks only: the host does without what it imports. What a rank holds it keeps from call to call:
+`HELD` models, each with the conditioning that it was given, so that a call brings what is new alone. Who is asked for
+what it does not hold (it was replaced, or others took the room) says so by the code `LACKING`, and is told all again.
 """
 
 import gc
@@ -23,6 +23,7 @@ from ....parallel.ranks.seat import Seat
 from ....parallel.sharding.hooks import modules_at
 from ....parallel.sharding.shard import ShardedModule, shard
 from ....pipelines.failures import told_by
+from .border import KEEP, KEPT, LACKING
 from .mapped import as_mapped, take
 from .patches import apply
 from .placed import Placed, ease, working_bytes
@@ -30,10 +31,8 @@ from .recipe import made
 from .rows import share_rows
 from .splits.plans import plan_of
 
-LACKING = "not-held"  # the code of the error of a rank that is to be told everything
 MOST_HELD = 2  # models in a rank: a video model of two experts asks for both in each prompt
 REMEDY = "sample a smaller picture, fewer at once, or a model of fewer bits"
-KEEP, KEPT = "$keep", "$kept"  # a tensor to keep under a number, and one that was
 
 
 @dataclass

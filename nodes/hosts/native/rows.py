@@ -12,7 +12,7 @@ inputs, the check at first use asks, with the very tensors cut that the call has
 import functools
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -20,11 +20,12 @@ from torch.utils import _pytree as pytree
 
 from ....parallel.group import Axis, Group
 from ....parallel.plan import ParallelPlan
-from ....parallel.sharding.shard import ShardedModule
 from ....parallel.wording import worded
-from ....pipelines.spreading.calls import join
 from .splits.parts import latents_in
 from .splits.plans import OF_ALL_ROWS, name_of
+
+if TYPE_CHECKING:
+    from ....parallel.sharding.shard import ShardedModule
 
 
 def latents_of(given: Mapping[str, Any]) -> list[Tensor]:
@@ -68,7 +69,7 @@ def carrying(given: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(pytree.keystr(path) for path, each in leaves if _length(each) == count)
 
 
-def share_rows(handle: ShardedModule, where: frozenset[str] | None = None) -> None:
+def share_rows(handle: "ShardedModule", where: frozenset[str] | None = None) -> None:
     """Until `handle.remove()` have its module compute the rows of its own group, and give those of all; `where` are
     the tensors that carry them, if it is not to be told from a call.
     """
@@ -80,6 +81,8 @@ def share_rows(handle: ShardedModule, where: frozenset[str] | None = None) -> No
 
 def _answer(module: nn.Module, group: Group, where: frozenset[str] | None, /, **given: Any) -> Any:
     """Collective: what the module gives of all rows."""
+    from ....pipelines.spreading.calls import join
+
     count, where = num_rows(given), carrying(given) if where is None else where
     size = count // group.size
 

@@ -14,32 +14,25 @@ import torch
 from torch import Tensor
 
 from ....parallel.group import Axis
-from ....parallel.mesh import mesh_for
 from ....parallel.plan import ParallelPlan
 from ....parallel.progress import Progress
 from ....parallel.ranks.seat import Seat
 from ....parallel.spatial import LEAST_ROWS
 from ....parallel.wording import worded
-from ....pipelines.spreading.vae import decoded_by_rows
 from ....pipelines.values import Place
 from .border import ranks_at
-from .on_rank import HELD, Held, clear_device, make_room, set_up
 from .patches import tampered
 from .recipe import host_settings, made, recipe_of
 from .shell import bytes_of, count_ranks, vae_shell_of
 
 HERE = ".nodes.hosts.native.vae"
 LDM = "comfy.ldm."
-PICTURES = "modules.diffusionmodules.model.Decoder"
+PICTURES, HUNYUAN = "modules.diffusionmodules.model.Decoder", "hunyuan_video"
 # Classes of VAEs by module and name, each with the decoders with which it was compared by rows and whole
 # (`tests/bench/comfyui_vaes.py`).
 DECODERS: Mapping[str, tuple[str, ...]] = {
     "models.autoencoder.AutoencoderKL": (PICTURES,),
-    "models.autoencoder.AutoencodingEngine": (
-        PICTURES,
-        "hunyuan_video.vae.Decoder",
-        "hunyuan_video.vae_refiner.Decoder",
-    ),
+    "models.autoencoder.AutoencodingEngine": (PICTURES, f"{HUNYUAN}.vae.Decoder", f"{HUNYUAN}.vae_refiner.Decoder"),
     "wan.vae.WanVAE": ("wan.vae.Decoder3d",),
     "wan.vae2_2.WanVAE": ("wan.vae2_2.Decoder3d",),
 }
@@ -102,6 +95,10 @@ def _asked(place: Place, request: Mapping[str, Any]) -> Tensor:
 
 def decode(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
     """Collective: `pixels` of latents, by a VAE of which this rank computes its share of the rows."""
+    from ....parallel.mesh import mesh_for
+    from ....pipelines.spreading.vae import decoded_by_rows
+    from .on_rank import HELD, clear_device, make_room, set_up
+
     set_up(request["host"], seat.device)
     key = json.dumps([request["recipe"], request["dtype"]], sort_keys=True)
     held = HELD.pop(key, None) or _loaded(request, progress)
@@ -126,6 +123,8 @@ def decode(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[s
 
 def _loaded(request: Mapping[str, Any], progress: Progress) -> Any:
     from comfy.cli_args import args
+
+    from .on_rank import Held, make_room
 
     make_room(0, of_vaes=True)
     progress.phase("loading the VAE", is_loading=True)
