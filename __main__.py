@@ -199,10 +199,6 @@ def plan_command(arguments: argparse.Namespace) -> int:
 
         rows = history_table(kept(user_cache()), model=arguments.what)
         return _told(arguments, [vars(row) for row in rows], as_table(rows, model=arguments.what))
-    if arguments.relearn:
-        print("--relearn does nothing any more: auto keeps no plans, as they change no result", file=sys.stderr)
-        if not arguments.what:
-            return OK
     if not arguments.what:
         raise ValueError("no model or workflow is named; give one, or --history for what runs here took")
     from .nodes.headless.plans import first_devices, machine_named, plans_as_text, plans_of, read_wanted

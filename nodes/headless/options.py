@@ -48,7 +48,6 @@ def plan_options(plan: argparse.ArgumentParser) -> None:
     add("--compiled", dest="engine", action="store_const", const="inductor", help="--engine inductor")
     add("--compare", action="store_true", help="all plans, with their time and memory")
     add("--measure", action="store_true", help="measure this machine anew (about ten seconds)")
-    add("--relearn", action="store_true", help="does nothing any more: auto keeps no plans, as they change no result")
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="of a workflow")
     add("--online", action="store_true", help="ask the hub for the sizes of models that are not here")
     reading_options(plan)

@@ -521,10 +521,7 @@ def test_where_ranks_cannot_be_it_says_so_at_once_and_leaves_the_graph_whole_wit
         SpreadModel().spread_model(patcher)
     [found] = SpreadModel().spread_model(patcher, allow_whole=True)
     assert found.model is patcher.model and not found.wrappers
-    assert (
-        f"this model runs whole on the host: several devices need Linux 5.3 or newer, and this is {system}"
-        in caplog.text
-    )
+    assert f"it runs whole on the host: several devices need Linux 5.3 or newer, and this is {system}" in caplog.text
 
 
 def test_the_nodes_load_where_python_has_no_modules_of_unix() -> None:

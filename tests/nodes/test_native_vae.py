@@ -147,7 +147,7 @@ def test_what_cannot_be_is_refused_by_the_node_or_decodes_whole_where_that_is_al
     with pytest.raises(ValueError, match=words):
         SpreadVAE().spread_vae(given, devices)
     assert SpreadVAE().spread_vae(given, devices, allow_whole=True) == (given,)
-    assert "this VAE decodes whole on the host" in caplog.text
+    assert "it runs whole on the host" in caplog.text
 
 
 def test_options_of_a_decode_are_refused_by_name(given: VAE) -> None:

@@ -33,7 +33,7 @@ from .choosing import choose
 from .recipe import host_settings
 from .rows import unfit
 from .shell import count_ranks, is_shell
-from .splits.parts import LATENTS, latents_in
+from .splits.parts import LATENTS, latents_of
 from .splits.plans import plan_of
 
 logger = logging.getLogger("latentloom")
@@ -212,8 +212,7 @@ class Border:
             return request
 
         out = self._asked(call)["out"]
-        x = latents_in(arguments)
-        device = (x[0] if isinstance(x, list | tuple) else x).device
+        device = latents_of(arguments)[0].device
         return [each.to(device) for each in out] if isinstance(out, list) else out.to(device)
 
     def _asked(self, call: Callable[..., dict[str, Any]]) -> dict[str, Any]:

@@ -22,7 +22,8 @@ from ....pipelines.forecast.choice import pick
 from ....pipelines.forecast.known import machine_at, spot_of
 from ....pipelines.models.passed import passed_by
 from ....pipelines.values import Dtype, Place
-from .rows import latents_of, num_rows, rows_apart
+from .rows import num_rows, rows_apart
+from .splits.parts import latents_of
 
 # What ComfyUI's classes, or the attention in their blocks, call their heads, and those of keys where these are fewer.
 HEADS = ("num_heads", "num_attention_heads", "n_heads", "heads")

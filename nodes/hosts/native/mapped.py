@@ -1,10 +1,9 @@
 """Weights that are mapped, so that the host and all ranks hold them once between them.
 
-ComfyUI's loaders copy each weight out of the mapped file into memory of the process. At the hand-over that copy becomes
-one without a name that ranks map too (`Lease`): the host's model is used on as it was, and each weight still begins
-where a copy of torch's own would, at a multiple of 64 bytes, by which the last bit of a product depends on a CPU. Where
-dynamic VRAM holds none, ranks take weights as they lie in the file (`as_mapped`).
-What a LoRA changes is each process's own: a page that is written to becomes the writer's.
+ComfyUI's loaders copy each weight out of the mapped file. At the hand-over that copy becomes one that ranks map too
+(`Lease`); each weight begins at a multiple of 64 bytes, as torch's own, by which the last bit of a product depends on a
+CPU. Where dynamic VRAM holds none, ranks take weights as they lie in the file (`as_mapped`). What a LoRA changes is
+each process's own: a page that is written to becomes the writer's.
 """
 
 import contextlib

@@ -3,6 +3,7 @@
 import functools
 import json
 import logging
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ....parallel.plan import ParallelPlan
@@ -10,6 +11,7 @@ from ....parallel.wording import worded
 from ....pipelines import place as places
 from ....pipelines.values import Place
 
+Making = Callable[[Place], Any]
 logger = logging.getLogger("latentloom")
 DEVICES_HELP = "all, or a list such as cuda:0,cuda:1, cuda*4 or cpu*2"
 PLAN_HELP = (
@@ -22,41 +24,54 @@ WHOLE_HELP = (
 )
 
 
-class SpreadModel:
-    """ComfyUI's V1 node."""
+class Spreads:
+    """What ComfyUI's V1 nodes here have in common: one value in, the same spread over devices out."""
 
-    TITLE = "Spread Model"
-    CATEGORY, FUNCTION, OUTPUT_NODE = "latentloom/model", "spread_model", False
-    RETURN_TYPES, RETURN_NAMES = ("MODEL",), ("model",)
-    OUTPUT_TOOLTIPS = ("The model, for any sampler; LoRAs may stand before and behind this node",)
-    SEARCH_ALIASES: ClassVar = ["multi gpu", "several gpus", "parallel", "latentloom"]
-    DESCRIPTION = (
-        "The model spread over devices: each step is computed by all of them together, and its result is that of one "
-        "device. What that cannot be promised of is refused in one sentence."
-    )
+    TITLE: ClassVar[str]
+    CATEGORY, OUTPUT_NODE = "latentloom/model", False
+    RETURN_TYPES: ClassVar[tuple[str]]
+    SEARCH_ALIASES: ClassVar = ["multi gpu", "several gpus", "parallel", "latentloom", "vae decode untiled"]
+    MORE: ClassVar[dict[str, Any]] = {}
 
     @classmethod
     def INPUT_TYPES(cls) -> dict[str, Any]:
+        [kind] = cls.RETURN_TYPES
         return {
-            "required": {"model": ("MODEL", {"tooltip": "Of ComfyUI's own loaders"})},
+            "required": {kind.lower(): (kind, {"tooltip": "Of ComfyUI's own loaders"})},
             "optional": {
                 "devices": ("STRING", {"default": "all", "tooltip": DEVICES_HELP}),
-                "plan": ("STRING", {"default": "auto", "tooltip": PLAN_HELP}),
+                **cls.MORE,
                 "allow_whole": ("BOOLEAN", {"default": False, "tooltip": WHOLE_HELP}),
             },
         }
 
-    def spread_model(
-        self, model: Any, devices: str = "all", plan: str = "auto", allow_whole: bool = False
-    ) -> tuple[Any]:
+    def tried(self, devices: str, plan: str, allow_whole: bool, make: Making, whole: Any) -> tuple[Any]:
+        """What `make` gives of the place, or `whole` does where that cannot be and whole runs are allowed."""
         try:
-            place = place_for(devices, plan, self.TITLE)
-            return (spread(model, place, allow_whole=allow_whole),)
+            return (make(place_for(devices, plan, self.TITLE)),)
         except ValueError as error:
             if not allow_whole:
                 raise
-            logger.warning("Spread Model: this model runs whole on the host: %s", error)
-            return (model.clone(),)
+            logger.warning("%s: it runs whole on the host: %s", self.TITLE, error)
+            return (whole(),)
+
+
+class SpreadModel(Spreads):
+    """ComfyUI's V1 node."""
+
+    TITLE, FUNCTION, RETURN_TYPES, RETURN_NAMES = "Spread Model", "spread_model", ("MODEL",), ("model",)
+    OUTPUT_TOOLTIPS = ("The model, for any sampler; LoRAs may stand before and behind this node",)
+    DESCRIPTION = (
+        "The model spread over devices: each step is computed by all of them together, and its result is that of one "
+        "device. What that cannot be promised of is refused in one sentence."
+    )
+    MORE: ClassVar = {"plan": ("STRING", {"default": "auto", "tooltip": PLAN_HELP})}
+
+    def spread_model(
+        self, model: Any, devices: str = "all", plan: str = "auto", allow_whole: bool = False
+    ) -> tuple[Any]:
+        make = functools.partial(spread, model, allow_whole=allow_whole)
+        return self.tried(devices, plan, allow_whole, make, model.clone)
 
 
 def spread(patcher: Any, place: Place, *, allow_whole: bool = False) -> Any:
@@ -107,40 +122,23 @@ def plan_for(place: Place) -> ParallelPlan | None:
     return chosen
 
 
-class SpreadVAE:
+class SpreadVAE(Spreads):
     """ComfyUI's V1 node."""
 
-    TITLE = "Spread VAE"
-    CATEGORY, FUNCTION, OUTPUT_NODE = "latentloom/model", "spread_vae", False
-    RETURN_TYPES, RETURN_NAMES = ("VAE",), ("vae",)
+    TITLE, FUNCTION, RETURN_TYPES, RETURN_NAMES = "Spread VAE", "spread_vae", ("VAE",), ("vae",)
     OUTPUT_TOOLTIPS = ("The VAE, for VAE Decode; it encodes as it did before",)
-    SEARCH_ALIASES: ClassVar = ["multi gpu", "several gpus", "parallel", "latentloom", "vae decode untiled"]
     DESCRIPTION = (
         "The VAE spread over devices: each decodes its share of the rows, and the picture is the untiled one of one "
         "device. A VAE of which that is not known is refused in one sentence."
     )
 
-    @classmethod
-    def INPUT_TYPES(cls) -> dict[str, Any]:
-        return {
-            "required": {"vae": ("VAE", {"tooltip": "Of ComfyUI's own loaders"})},
-            "optional": {
-                "devices": ("STRING", {"default": "all", "tooltip": DEVICES_HELP}),
-                "allow_whole": ("BOOLEAN", {"default": False, "tooltip": WHOLE_HELP}),
-            },
-        }
-
     def spread_vae(self, vae: Any, devices: str = "all", allow_whole: bool = False) -> tuple[Any]:
-        try:
-            place = place_for(devices, "auto", self.TITLE)
+        def make(place: Place) -> Any:
             from .vae import spread_vae  # which imports what other systems than Linux may lack
 
-            return (spread_vae(vae, place),)
-        except ValueError as error:
-            if not allow_whole:
-                raise
-            logger.warning("Spread VAE: this VAE decodes whole on the host: %s", error)
-            return (vae,)
+            return spread_vae(vae, place)
+
+        return self.tried(devices, "auto", allow_whole, make, lambda: vae)
 
 
 NATIVE: dict[str, Any] = {"LoomSpreadModel": SpreadModel, "LoomSpreadVAE": SpreadVAE}

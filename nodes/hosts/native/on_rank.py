@@ -123,8 +123,11 @@ def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
         held = held or _loaded(key, request["recipe"], setup["shared"], progress, seat)
         held.kept.clear()
         if held.told != request["told"]:
-            is_last = False
-            _carry(held, setup["carried"], request["told"])
+            is_last, carried = False, setup["carried"]
+            _take_apart(held)
+            held.placed.free()
+            held.clone, held.told = apply(held.base, carried), request["told"]
+            held.patches = tuple(sorted({row["kind"] or "diff" for row in carried["weights"]}))
         if hasattr(module := held.clone.model.diffusion_model, "clear_kv_cache"):
             module.clear_kv_cache()  # what a model keeps of a prompt is of the weights and tensors that it had
     elif held is None or held.told != request["told"]:
@@ -159,13 +162,6 @@ def _loaded(key: str, recipe: Mapping[str, Any], shared: Mapping[str, Any], prog
         with as_mapped():
             base = made(recipe)
     return Held(base=base, placed=Placed(key, base, seat.device))
-
-
-def _carry(held: Held, carried: Mapping[str, Any], told: str) -> None:
-    _take_apart(held)
-    held.placed.free()
-    held.clone, held.told = apply(held.base, carried), told
-    held.patches = tuple(sorted({row["kind"] or "diff" for row in carried["weights"]}))
 
 
 def _shard(held: Held, request: Mapping[str, Any]) -> None:

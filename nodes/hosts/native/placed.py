@@ -17,7 +17,7 @@ from ....parallel.progress import Progress
 from ....parallel.ranks.seat import Seat
 from ....pipelines.components.memory import USABLE_SHARE, default_budget, memory_limit, spare_bytes
 from ....pipelines.components.resting import Resting
-from .rows import latents_of
+from .splits.parts import latents_of
 
 # By model: so many bytes of the device were needed beside it when it was placed last, and so many blocks stayed.
 _last: dict[str, tuple[float, float]] = {}

@@ -15,23 +15,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils import _pytree as pytree
 
 from ....parallel.group import Axis, Group
 from ....parallel.plan import ParallelPlan
 from ....parallel.wording import worded
-from .splits.parts import latents_in
+from .splits.parts import latents_of
 from .splits.plans import OF_ALL_ROWS, name_of
 
 if TYPE_CHECKING:
     from ....parallel.sharding.shard import ShardedModule
-
-
-def latents_of(given: Mapping[str, Any]) -> list[Tensor]:
-    """What a call with these arguments is to denoise: several of a model that makes sound, too."""
-    found = latents_in(given)
-    return list(found) if isinstance(found, list | tuple) else [found]
 
 
 def num_rows(given: Mapping[str, Any]) -> int:

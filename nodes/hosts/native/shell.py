@@ -1,5 +1,4 @@
-"""A shell: what ComfyUI holds of a model that ranks hold. A patcher as any other, for LoRAs, samplers and settings,
-whose weights are without memory, so that nothing of them comes onto the host's own device.
+"""A shell: what ComfyUI holds of a model that ranks hold. A patcher as any other, whose weights have no memory.
 
 All pools together are one more loaded model for ComfyUI (`count_ranks`): unloading it (`POST /free`, its menu, a lack
 of memory) ends those that have no work. No function of ComfyUI is replaced.
@@ -130,8 +129,7 @@ def _shell_class() -> type:
         def get_key_patches(self, *args: Any, **kwargs: Any) -> Any:
             raise ValueError(WITHOUT)
 
-        def model_state_dict_for_saving(self, *args: Any, **kwargs: Any) -> Any:
-            raise ValueError(WITHOUT)
+        model_state_dict_for_saving = get_key_patches
 
     return Shell
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .splits.parts import LATENTS, latents_in
+from .splits.parts import LATENTS, latents_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -32,8 +32,7 @@ class _Small:
     """Makes what belongs to a picture that small, or to a text that short."""
 
     def __init__(self, model: nn.Module, given: Mapping[str, Any], num_ranks: int, *, most: int) -> None:
-        x, self._most = latents_in(given), most  # of its batch
-        latents, *others = x if isinstance(x, list | tuple) else [x]
+        self._most, (latents, *others) = most, latents_of(given)  # of its batch
         names = ("patch_size", "patch", "patch_spatial")
         patch: Any = next((getattr(model, name) for name in names if hasattr(model, name)), 1)
         self._patch = (patch, patch) if isinstance(patch, int) else tuple(patch[-2:])

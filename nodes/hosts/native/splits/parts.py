@@ -13,18 +13,10 @@ GRID = Along(1, TOKENS, grid=3)  # frames, rows and columns
 LATENTS = ("x", "hidden_states")  # what models call them
 
 
-def latents_in(given: Mapping[str, Any]) -> Any:
-    """The latents among the arguments of a model, which are what it is to denoise: a tensor, or several."""
-    return next(given[name] for name in LATENTS if name in given)
-
-
-def picture_of(given: Mapping[str, Any], session: Any, patch: int = 2) -> Any:
-    """This rank's tokens of the picture with its references, (first, one past the last), before a block shows them."""
-    # As the classes' `process_img` pads: latents and references are B C (T) H W.
-    pictures = [latents_in(given), *(given.get("ref_latents") or ())]
-    sizes = [(*x.shape[2:-2], *(-(-size // patch) for size in x.shape[-2:])) for x in pictures]
-    session.define("image", sum(math.prod(size) for size in sizes), what="the picture that a ControlNet adds to")
-    return session.streams["image"].held(session.rank)
+def latents_of(given: Mapping[str, Any]) -> list[Any]:
+    """What a call with these arguments is to denoise: several tensors of a model that makes sound, too."""
+    found = next(given[name] for name in LATENTS if name in given)
+    return list(found) if isinstance(found, list | tuple) else [found]
 
 
 def control(patch: int = 2) -> MadeAnew:
@@ -32,7 +24,11 @@ def control(patch: int = 2) -> MadeAnew:
     `patch` rows and columns of latents."""
 
     def cut(residuals: Any, given: Mapping[str, Any], session: Any) -> Any:
-        start, end = picture_of(given, session, patch)
+        # Before a block shows them; as the classes' `process_img` pads: latents and references are B C (T) H W.
+        pictures = [*latents_of(given), *(given.get("ref_latents") or ())]
+        sizes = [(*x.shape[2:-2], *(-(-size // patch) for size in x.shape[-2:])) for x in pictures]
+        session.define("image", sum(math.prod(size) for size in sizes), what="the picture that a ControlNet adds to")
+        start, end = session.streams["image"].held(session.rank)
         return {
             name: [each if each is None else each[:, start : min(end, each.shape[1])] for each in some]
             for name, some in residuals.items()
@@ -50,20 +46,19 @@ def refused(what: str) -> MadeAnew:
     return MadeAnew(refuse)
 
 
-def two_streams(
-    double: Mapping[str, Spec],
-    single: Mapping[str, Spec],
-    inputs: Mapping[str, Mapping[str, Spec]],
-) -> SplitPlan:
+Specs = Mapping[str, Spec]
+
+
+def two_streams(double: Specs, single: Specs, inputs: Mapping[str, Specs], order: tuple[str, str] = JOINT) -> SplitPlan:
     """As FLUX is built: text and picture in blocks of two streams, then in one; with more arguments of these."""
     return SplitPlan(
-        order=JOINT,
+        order=order,
         either=("text",),
         blocks=("double_blocks", "single_blocks"),
         inputs={
             "double_blocks.0": {"img": image(1), "txt": text(1)},
-            "double_blocks.*": {"pe": Along(2, JOINT), **double},
-            "single_blocks.*": {"pe": Along(2, JOINT), **single},
+            "double_blocks.*": {"pe": Along(2, order), **double},
+            "single_blocks.*": {"pe": Along(2, order), **single},
             **inputs,
         },
         outputs={"final_layer": image(1)},

@@ -9,8 +9,9 @@ the class whole by `tests/bench/comfyui_matrix.py`, and has its rows there. Noth
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from .....parallel.sharding.split_plan import Along, Leading, Spans, SplitPlan, image, text, tokens
+from .....parallel.sharding.split_plan import Along, Leading, Spans, SplitPlan, tokens
 from .....pipelines.split_plans import SPLIT_PLANS
 from . import pictures, video, wan
 from .parts import FLIPPED, JOINT, TOKENS, control, one_stream, qwen_image, refused, two_streams
@@ -30,18 +31,13 @@ HUNYUAN_VIDEO = two_streams(
     },
 )
 # Up to 0.3.64 the picture was first, and its tokens were taken from the joint sequence by their number.
-HUNYUAN_VIDEO_BEFORE = SplitPlan(
-    order=FLIPPED,
-    either=("text",),
-    blocks=HUNYUAN_VIDEO.blocks,
-    inputs={
-        **{"double_blocks.0": {"img": image(1), "txt": text(1)}},
-        **{"double_blocks.*": {"pe": Along(2, FLIPPED), "modulation_dims_img": Spans(("image",))}},
-        **{"single_blocks.*": {"pe": Along(2, FLIPPED), "modulation_dims": Spans(FLIPPED)}},
-        **{"": {"control": refused("a ControlNet in this ComfyUI"), "ref_latent": refused("a reference latent")}},
-    },
-    outputs={"single_blocks.-1": Along(1, FLIPPED)},
+HUNYUAN_VIDEO_BEFORE = two_streams(
+    {"modulation_dims_img": Spans(("image",))},
+    {"modulation_dims": Spans(FLIPPED)},
+    {"": {"control": refused("a ControlNet in this ComfyUI"), "ref_latent": refused("a reference latent")}},
+    FLIPPED,
 )
+HUNYUAN_VIDEO_BEFORE = replace(HUNYUAN_VIDEO_BEFORE, outputs={"single_blocks.-1": Along(1, FLIPPED)})
 QWEN_IMAGE = qwen_image()
 Z_IMAGE = one_stream("layers", {"freqs_cis": Along(1, TOKENS), "timestep_zero_index": Spans(TOKENS)})
 KREA_2 = one_stream("blocks", {"freqs": Along(2, TOKENS), "timestep_zero_index": Leading("tokens")})

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from .....parallel.sharding.split_plan import Attend
-
     Forward = Callable[..., Tensor]
 
 

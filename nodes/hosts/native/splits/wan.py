@@ -1,7 +1,4 @@
-"""Split plans of ComfyUI's classes of the Wan family: literal data, by module and class.
-
-Each plan is compared with the class whole by `tests/bench/comfyui_matrix.py`, and has its rows there.
-"""
+"""Split plans of ComfyUI's classes of the Wan family: literal data, by module and class."""
 
 from __future__ import annotations
 
