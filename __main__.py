@@ -114,7 +114,12 @@ def parser() -> argparse.ArgumentParser:
     models.add_argument("--models-dir", **options.FOLDERS, help="a folder of models")
 
     comfy = _command(commands, "comfy", comfy_command, "put the nodes into a ComfyUI, without a change to what it has")
-    options.comfy_options(comfy)
+    says = "link this package into its custom_nodes, with what its Python lacks"
+    comfy.add_argument("action", choices=["install"], help=says)
+    comfy.add_argument("folder", type=Path, metavar="DIR", help="of ComfyUI, which has its main.py")
+    says = "that runs ComfyUI (default: of DIR/venv, DIR/.venv or DIR/../python_embeded)"
+    comfy.add_argument("--python", type=Path, metavar="PYTHON", help=says)
+    comfy.add_argument("--dry-run", action="store_true", help="say what would be changed, and change nothing")
 
     doctor = _command(commands, "doctor", doctor_command, "say what is wrong with this machine and how to mend it")
     for command in (comfy, doctor):

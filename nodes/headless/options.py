@@ -63,15 +63,6 @@ def verify_options(verify: argparse.ArgumentParser) -> None:
     add("--timeout", type=float, default=900.0, metavar="SECONDS")
 
 
-def comfy_options(comfy: argparse.ArgumentParser) -> None:
-    add = comfy.add_argument
-    add("action", choices=["install"], help="link this package into its custom_nodes, with what its Python lacks")
-    add("folder", type=Path, metavar="DIR", help="of ComfyUI, which has its main.py")
-    says = "that runs ComfyUI (default: of DIR/venv, DIR/.venv or DIR/../python_embeded)"
-    add("--python", type=Path, metavar="PYTHON", help=says)
-    add("--dry-run", action="store_true", help="say what would be changed, and change nothing")
-
-
 def reading_options(command: argparse.ArgumentParser) -> None:
     """Of a command that reads workflows and models."""
     command.add_argument("--memory", default="", metavar="10GB", help="what may be taken of each device (default: all)")
