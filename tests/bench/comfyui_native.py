@@ -74,6 +74,16 @@ class Session:
         found = self.ended(self.queue({"ranks": ("TestRanks", {"turn": self._number})}))
         return found["outputs"]["ranks"]["pids"]
 
+    def free(self) -> None:
+        """What ComfyUI is asked to free goes from the ranks, too."""
+        pids = self.ranks()
+        self.host.ask("/free", {"unload_models": True, "free_memory": True})
+        time.sleep(5)
+        left = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+        self.tell(
+            f"{'POST /free, 5 s later':44} {len(left)} of {len(pids)} ranks left", is_right=bool(pids) and not left
+        )
+
     def sampled(self, **given: Any) -> tuple[Any, str]:
         """The latents, or none and why."""
         self._number += 1
@@ -420,13 +430,7 @@ def ranks(session: Session) -> None:
     file = session.host.base / "output" / "killed.pt"
     is_right = file.exists() and apart(again, torch.load(file, weights_only=True)) <= EXACT
     session.tell(f"{'a rank killed within a prompt':44} {found['status']['status_str']}", is_right=is_right)
-    pids = session.ranks()
-    session.host.ask("/free", {"unload_models": True, "free_memory": True})
-    time.sleep(5)
-    left = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
-    session.tell(
-        f"{'POST /free, 5 s later':44} {len(left)} of {len(pids)} ranks left", is_right=bool(pids) and not left
-    )
+    session.free()
     session.compare("the next prompt", "ulysses=2", seed=9)
 
 
@@ -450,13 +454,7 @@ def vae(session: Session) -> None:
                 continue
             share = apart(whole, found)
             session.tell(f"{label:44} {share:.1e} of the largest", is_right=share <= EXACT_PIXELS)
-    pids = session.ranks()
-    session.host.ask("/free", {"unload_models": True, "free_memory": True})
-    time.sleep(5)
-    left = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
-    session.tell(
-        f"{'POST /free, 5 s later':44} {len(left)} of {len(pids)} ranks left", is_right=bool(pids) and not left
-    )
+    session.free()
     alone = {
         "load": ("VAELoader", {"vae_name": "pixel_space"}),
         "latent": ("TestLatent", {"seed": 3, "shape": "1 3 8 8"}),

@@ -216,6 +216,9 @@ class LikeLtx(nn.Module):
         return torch.cat([video, sound], 1)
 
 
+Case = tuple[nn.Module, SplitPlan, dict[str, Any]]  # a model, its plan, and what it is given
+
+
 def cases() -> dict[str, tuple[nn.Module, SplitPlan, dict[str, Any]]]:
     torch.manual_seed(5)
     channels = WIDTH // 4
@@ -250,35 +253,46 @@ def cases() -> dict[str, tuple[nn.Module, SplitPlan, dict[str, Any]]]:
     }
 
 
-@by_plan
-def answers(rank: int, mesh: Mesh) -> dict[str, tuple[float, Any]]:
-    """Collective: of each right case how far the model by its plan is from the model whole, and its bits."""
+def compared(
+    cases: Mapping[str, tuple[nn.Module, SplitPlan, dict[str, Any]]], mesh: Mesh
+) -> dict[str, tuple[float, Any]]:
+    """Collective: of each case how far the model by its plan is from the model whole, and its bits."""
     found = {}
     with torch.no_grad():
-        for name, (model, split, given) in cases().items():
-            if not name.startswith("wrong"):
-                whole = model(**given)
-                handle = shard(model, split, mesh)
-                out = model(**given)
-                handle.remove()
-                assert torch.equal(model(**given), whole)
-                found[name] = float((out - whole).abs().max() / whole.abs().max()), bits([out])
+        for name, (model, split, given) in cases.items():
+            whole = model(**given)
+            handle = shard(model, split, mesh)
+            out = model(**given)
+            handle.remove()
+            assert torch.equal(model(**given), whole)
+            found[name] = float((out - whole).abs().max() / whole.abs().max()), bits([out])
     return found
+
+
+def said(model: nn.Module, split: SplitPlan, given: Mapping[str, Any], mesh: Mesh) -> str:
+    """What is said of an input that the plan refuses."""
+    handle = shard(model, split, mesh)
+    try:
+        with torch.no_grad():
+            model(**given)
+    except ValueError as error:
+        return str(error)
+    finally:
+        handle.remove()
+    return "nothing was raised"
+
+
+@by_plan
+def answers(rank: int, mesh: Mesh) -> dict[str, tuple[float, Any]]:
+    """Collective: the right cases compared."""
+    return compared({name: case for name, case in cases().items() if not name.startswith("wrong")}, mesh)
 
 
 @by_plan
 def with_a_reference_latent(rank: int, mesh: Mesh) -> str:
     """What is said of an input that HunyuanVideo's plan refuses."""
     model, _, given = cases()["picture"]
-    handle = shard(model, HUNYUAN_VIDEO, mesh)
-    try:
-        with torch.no_grad():
-            model(**given, ref_latent=given["x"])
-    except ValueError as error:
-        return str(error)
-    finally:
-        handle.remove()
-    return "nothing was raised"
+    return said(model, HUNYUAN_VIDEO, given | {"ref_latent": given["x"]}, mesh)
 
 
 def first_uses(rank: int, plan: str, asked: list[tuple[str, Mapping[str, Any]]]) -> list[tuple[str, list[str], bool]]:

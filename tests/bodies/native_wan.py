@@ -7,13 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bodies import native
 from bodies.foreign import HEADS, WIDTH
 from bodies.meshes import by_plan
 from bodies.native import Attention, Block, LikeWan, spread, table
-from bodies.rank import bits
 from latentloom.nodes.hosts.native.splits.wan import ANIMATE, ANIMATE_2, DANCER, HUMO, S2V, VACE
 from latentloom.parallel.mesh import Mesh
-from latentloom.parallel.sharding.shard import shard
 from latentloom.parallel.sharding.split_plan import SplitPlan
 
 
@@ -191,29 +190,12 @@ def cases() -> dict[str, tuple[nn.Module, SplitPlan, dict[str, Any]]]:
 
 @by_plan
 def answers(rank: int, mesh: Mesh) -> dict[str, tuple[float, Any]]:
-    """Collective: of each case how far the model by its plan is from the model whole, and its bits."""
-    found = {}
-    with torch.no_grad():
-        for name, (model, split, given) in cases().items():
-            whole = model(**given)
-            handle = shard(model, split, mesh)
-            out = model(**given)
-            handle.remove()
-            assert torch.equal(model(**given), whole)
-            found[name] = float((out - whole).abs().max() / whole.abs().max()), bits([out])
-    return found
+    """Collective: the cases compared."""
+    return native.compared(cases(), mesh)
 
 
 @by_plan
 def of_odd_frames(rank: int, mesh: Mesh) -> str:
     """What is said of frames that are not of as many tokens each."""
     model, split, given = cases()["faces"]
-    handle = shard(model, split, mesh)
-    try:
-        with torch.no_grad():
-            model(**given | {"told": torch.randn(2, 4, 2, WIDTH)})
-    except ValueError as error:
-        return str(error)
-    finally:
-        handle.remove()
-    return "nothing"
+    return native.said(model, split, given | {"told": torch.randn(2, 4, 2, WIDTH)}, mesh)

@@ -33,6 +33,7 @@ from ....pipelines.selfcheck.first_use import VARIABLE, NotTheSame, keep, kept
 from ....pipelines.selfcheck.passes import Verdict, self_check
 from .rows import carrying, share_rows
 from .small import small_of
+from .splits.plans import name_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -225,7 +226,7 @@ def _key(model: nn.Module, given: Mapping[str, Any], mesh: Mesh, device: str, pa
     kind, weights = type(model), [(name, [*each.shape]) for name, each in model.named_parameters()]
     source = Path(inspect.getsourcefile(kind) or "")
     told = [
-        f"{kind.__module__}.{kind.__name__}",
+        name_of(model),
         hashlib.sha256(source.read_bytes()).hexdigest() if source.is_file() else "",
         _version(),
         weights,

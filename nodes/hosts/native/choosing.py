@@ -23,12 +23,11 @@ from ....pipelines.forecast.known import machine_at, spot_of
 from ....pipelines.models.passed import passed_by
 from ....pipelines.values import Dtype, Place
 from .rows import num_rows, rows_apart
-from .splits.parts import latents_of
+from .splits.parts import latents_of, patch_of
 
 # What ComfyUI's classes, or the attention in their blocks, call their heads, and those of keys where these are fewer.
 HEADS = ("num_heads", "num_attention_heads", "n_heads", "heads")
 KEY_HEADS, HEAD_DIMS = ("kvheads", "n_kv_heads"), ("head_dim", "dim_head")
-PATCHES = ("patch_size", "patch", "patch_spatial")
 REFERENCES = ("ref_latents", "reference_latent", "context_latents")
 MOST_TOLD = 2  # plans that were not taken
 STEPS = 20  # of a run, so that what is around its steps counts little
@@ -87,9 +86,7 @@ def demand_of(model: nn.Module, split: SplitPlan, given: Mapping[str, Any]) -> D
     keys = _counted(model, blocks[0], KEY_HEADS) or heads
     latents, others = latents_of(given), [given.get(name) for name in REFERENCES]
     pictures = [*latents, *(each for more in others for each in (more if isinstance(more, list | tuple) else [more]))]
-    patch: Any = next((getattr(model, name) for name in PATCHES if hasattr(model, name)), 1)
-    patch = int(patch if isinstance(patch, int) else patch[-1])
-    tokens = sum(_num_tokens(each, patch) for each in pictures if each is not None)
+    tokens = sum(_num_tokens(each, patch_of(model)[-1]) for each in pictures if each is not None)
     context: Any = given.get("context")
     text = int(context.shape[1]) if getattr(context, "ndim", 0) > 2 else 0
     is_joint, is_stream = not split.attention, "text" in split.order  # else in cross attention; among the image's

@@ -45,7 +45,7 @@ class Spreads:
             },
         }
 
-    def tried(self, devices: str, plan: str, allow_whole: bool, make: Making, whole: Any) -> tuple[Any]:
+    def tried(self, devices: str, plan: str, allow_whole: bool, make: Making, whole: Callable[[], Any]) -> tuple[Any]:
         """What `make` gives of the place, or `whole` does where that cannot be and whole runs are allowed."""
         try:
             return (make(place_for(devices, plan, self.TITLE)),)

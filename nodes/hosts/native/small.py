@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .splits.parts import LATENTS, latents_of
+from .splits.parts import LATENTS, latents_of, patch_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -33,9 +33,7 @@ class _Small:
 
     def __init__(self, model: nn.Module, given: Mapping[str, Any], num_ranks: int, *, most: int) -> None:
         self._most, (latents, *others) = most, latents_of(given)  # of its batch
-        names = ("patch_size", "patch", "patch_spatial")
-        patch: Any = next((getattr(model, name) for name in names if hasattr(model, name)), 1)
-        self._patch = (patch, patch) if isinstance(patch, int) else tuple(patch[-2:])
+        self._patch = patch_of(model)
         count = max(2, num_ranks, LEAST.get(type(model).__name__, 0) // self._patch[-1])
         columns = 8 * (count // 4 + 1) if type(model).__name__ in IN_EIGHTHS else 2 * count + 1
         self._odd = (count | 1) * self._patch[0], columns * self._patch[-1]

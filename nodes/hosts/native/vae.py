@@ -24,6 +24,7 @@ from .border import ranks_at
 from .patches import tampered
 from .recipe import host_settings, made, recipe_of
 from .shell import bytes_of, count_ranks, vae_shell_of
+from .splits.plans import name_of
 
 HERE = ".nodes.hosts.native.vae"
 LDM = "comfy.ldm."
@@ -67,7 +68,7 @@ def spread_vae(vae: Any, place: Place) -> Any:
 def check(vae: Any) -> None:
     """Raises `ValueError` for a VAE of which it is not known that its rows can be shared out, or that was changed."""
     model = vae.first_stage_model
-    kind, decoder = _name(model), _name(getattr(model, "decoder", None))
+    kind, decoder = (name_of(each).removeprefix(LDM) for each in (model, getattr(model, "decoder", None)))
     if decoder not in DECODERS.get(kind, ()):
         told = "{} is not decoded by rows; leave Spread VAE out, or use a VAE of FLUX, SD, Wan, Qwen-Image or Hunyuan"
         raise ValueError(worded(told, f"{kind} with {decoder}" if kind in DECODERS else kind))
@@ -75,10 +76,6 @@ def check(vae: Any) -> None:
         raise ValueError(
             "another node has changed this VAE, which ranks have from the file; leave it or Spread VAE out"
         )
-
-
-def _name(module: Any) -> str:
-    return f"{type(module).__module__}.{type(module).__name__}".removeprefix(LDM)
 
 
 def _asked(place: Place, request: Mapping[str, Any]) -> Tensor:

@@ -11,6 +11,13 @@ from .....parallel.sharding.split_plan import Along, Leading, MadeAnew, Spec, Sp
 JOINT, FLIPPED, TOKENS = ("text", "image"), ("image", "text"), ("tokens",)
 GRID = Along(1, TOKENS, grid=3)  # frames, rows and columns
 LATENTS = ("x", "hidden_states")  # what models call them
+PATCHES = ("patch_size", "patch", "patch_spatial")  # what they call rows and columns of latents to a token
+
+
+def patch_of(model: object) -> tuple[int, ...]:
+    """Rows and columns of latents to a token of this model."""
+    patch: Any = next((getattr(model, name) for name in PATCHES if hasattr(model, name)), 1)
+    return (patch, patch) if isinstance(patch, int) else tuple(patch[-2:])
 
 
 def latents_of(given: Mapping[str, Any]) -> list[Any]:
