@@ -1,4 +1,4 @@
-"""The command line: `latentloom run | check | plan | nodes | show | verify | models | doctor | ui`.
+"""The command line: `latentloom run | check | plan | nodes | show | verify | models | comfy | doctor | ui`.
 
 Exit codes: 0 ok, 1 a node failed or the doctor found a problem, 2 bad file or arguments, 75 the machine is at fault:
 try again, here later or elsewhere; 130 cancelled.
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 OK, FAILED, BAD, AGAIN, CANCELLED = 0, *(EXIT_CODES[where] for where in ("us", "input", "machine", "user"))
 SHORT = ("check", "nodes", "show")  # commands that end in less than a second, and leave no garbage worth the search
-FOLDERS: dict[str, Any] = {"action": "append", "type": Path, "default": [], "metavar": "DIR"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -81,24 +80,25 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     from . import __version__
+    from .nodes.headless import options
 
     top = argparse.ArgumentParser(prog="latentloom", description="Workflow nodes for generative media.")
     top.add_argument("--version", action="version", version=f"latentloom {__version__}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    _run_options(_command(commands, "run", run_command, "run a workflow file"))
+    options.run_options(_command(commands, "run", run_command, "run a workflow file"))
 
     check = _command(commands, "check", check_command, "say everything that is wrong with a workflow file")
     check.add_argument("file", type=Path)
     check.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     check.add_argument("--sweep", action="append", default=[], metavar="NAME=1..4")
-    _reading_options(check)
+    options.reading_options(check)
 
     plan = _command(commands, "plan", plan_command, "say how a model or workflow would run here, or on a machine to be")
-    _plan_options(plan)
+    options.plan_options(plan)
 
     nodes = _command(commands, "nodes", nodes_command, "list the nodes, or describe one")
     nodes.add_argument("id", nargs="?", default="")
-    _nodes_option(nodes)
+    options.nodes_option(nodes)
 
     show = _command(commands, "show", show_command, "print the workflow that a picture, video or sound carries")
     show.add_argument("file", type=Path)
@@ -106,17 +106,26 @@ def parser() -> argparse.ArgumentParser:
 
     says = "check that a model gives the same on several devices as on one"
     verify = _command(commands, "verify", verify_command, says)
-    _verify_options(verify)
+    options.verify_options(verify)
 
     models = _command(commands, "models", models_command, "list the models on this machine, or pull one from the hub")
     models.add_argument("action", nargs="?", choices=["list", "pull"], default="list")
     models.add_argument("id", nargs="?", default="", help="of a model to pull, such as Qwen/Qwen-Image")
     models.add_argument("--revision", default="", help="branch, tag or commit to pull")
-    models.add_argument("--models-dir", **FOLDERS, help="a folder of models")
+    models.add_argument("--models-dir", **options.FOLDERS, help="a folder of models")
+
+    comfy = _command(commands, "comfy", comfy_command, "put the nodes into a ComfyUI, without a change to what it has")
+    says = "link this package into its custom_nodes, with what its Python lacks"
+    comfy.add_argument("action", choices=["install"], help=says)
+    comfy.add_argument("folder", type=Path, metavar="DIR", help="of ComfyUI, which has its main.py")
+    says = "that runs ComfyUI (default: of DIR/venv, DIR/.venv or DIR/../python_embeded)"
+    comfy.add_argument("--python", type=Path, metavar="PYTHON", help=says)
+    comfy.add_argument("--dry-run", action="store_true", help="say what would be changed, and change nothing")
 
     doctor = _command(commands, "doctor", doctor_command, "say what is wrong with this machine and how to mend it")
-    doctor.set_defaults(opens_doors=False)
-    for command in (check, plan, nodes, verify, models, doctor):
+    for command in (comfy, doctor):
+        command.set_defaults(opens_doors=False)
+    for command in (check, plan, nodes, verify, models, comfy, doctor):
         command.add_argument("--json", action="store_true")
 
     if (Path(__file__).parent / "ui").is_dir():  # ComfyUI's registry leaves the page out
@@ -124,7 +133,7 @@ def parser() -> argparse.ArgumentParser:
 
         ui = _command(commands, "ui", ui_command, "open the page that builds, runs and keeps workflows")
         add_options(ui)
-        _nodes_option(ui)
+        options.nodes_option(ui)
         ui.set_defaults(cluster="")
     return top
 
@@ -134,76 +143,6 @@ def _command(commands: Any, name: str, body: Callable[..., int], summary: str) -
     command.set_defaults(command=body, opens_doors=True, is_short=name in SHORT)
     command.add_argument("--debug", action="store_true", help="show where an error came from")
     return command
-
-
-def _run_options(run: argparse.ArgumentParser) -> None:
-    add = run.add_argument
-    add("file", type=Path, help="a workflow, or a picture, video or sound that latentloom made")
-    add("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter, or node.socket")
-    add("--sweep", action="append", default=[], metavar="NAME=1..4", help="a run for each value: 1..4 or a,b,c")
-    add("--out", type=Path, default=Path("output"), metavar="DIR", help="where results go (default: output)")
-    add("--resume", action="store_true", help="skip runs that are complete already; those that failed come last")
-    add("--force", action="store_true", help="run what seems too large, which is an estimate")
-    add("--stop-on-error", action="store_true", help="end a sweep at the first run that fails")
-    _reading_options(run)
-    add("--max-pixels", type=int, metavar="N", help="of a picture that is read or resized (default: 64 million)")
-    add("--cache", type=Path, default=None, metavar="DIR", help="where results are kept for the next run")
-    add("--no-cache", action="store_true", help="make everything anew and keep nothing")
-    add("--devices", default="", metavar="LIST", help="all, cpu*4, cuda:0,cuda:1: one rank on each")
-    says = "how a denoise uses them: cfg=2,ulysses=2, auto, or auto,compiled, which compiles the transformer "
-    add("--plan", default="", help=says + "(default: the workflow's, or auto)")
-    says = "groups of devices that work on separate runs (default: of a sweep as many as end it soonest, else one)"
-    add("--replicas", type=int, metavar="N", help=says)
-    add("--cluster", default="", metavar="ADDRESS", help="a Ray cluster; the devices are of each machine")
-    says = "a plan's first use with a model is not checked against one device"
-    add("--no-self-check", action="store_true", help=says)
-    add("--json", action="store_true", help="events and the result as JSON, one object a line")
-
-
-def _plan_options(plan: argparse.ArgumentParser) -> None:
-    add = plan.add_argument
-    add("what", nargs="?", default="", metavar="MODEL|WORKFLOW", help="a folder, hub id or builtin:NAME, or a workflow")
-    add("--history", action="store_true", help="what runs here took beside what was predicted, of all models or of one")
-    add("--machine", default="here", help="8xH100-nvlink, 4x4090-pcie4, a JSON file (default: this one)")
-    add("--devices", type=int, default=0, metavar="N", help="how many of its devices (default: all)")
-    add("--size", default="", metavar="WxH", help="pixels (default: the model's own)")
-    for name, words in {"frames": "of a video", "steps": "of a denoise", "batch": "pictures at a time"}.items():
-        add(f"--{name}", type=int, default=0, metavar="N", help=words)
-    add("--guidance", type=float, default=0.0, metavar="SCALE", help="1 is off")
-    add("--runs", dest="num_runs", type=int, default=1, metavar="N", help="of a sweep: all together are to end soonest")
-    add("--dtype", default="auto", choices=["auto", "fp32", "bf16", "fp16"], help="of a model")
-    add("--quantization", default="none", choices=["none", "int8", "int4", "fp8"], help="of a model")
-    add("--engine", default="eager", choices=["eager", "inductor", "tensorrt"], help="of a model")
-    add("--compiled", dest="engine", action="store_const", const="inductor", help="--engine inductor")
-    add("--compare", action="store_true", help="all plans, with their time and memory")
-    add("--measure", action="store_true", help="measure this machine anew (about ten seconds)")
-    add("--relearn", action="store_true", help="does nothing any more: auto keeps no plans, as they change no result")
-    add("--set", action="append", default=[], metavar="NAME=VALUE", help="of a workflow")
-    add("--online", action="store_true", help="ask the hub for the sizes of models that are not here")
-    _reading_options(plan)
-
-
-def _verify_options(verify: argparse.ArgumentParser) -> None:
-    add = verify.add_argument
-    add("--model", default="builtin:bobbin", metavar="SOURCE", help="a folder, hub id or builtin:NAME")
-    add("--plan", action="append", default=[], metavar="PLAN", help="such as ulysses=2,ring=2")
-    add("--device", default="auto", help="auto, cpu or cuda; on a CPU two processes stand for devices")
-    add("--dtype", default="auto", help="auto, fp32, bf16 or fp16")
-    add("--size", default="", metavar="WxH", help="pixels of the picture (default: a small one)")
-    add("--timeout", type=float, default=900.0, metavar="SECONDS")
-
-
-def _reading_options(command: argparse.ArgumentParser) -> None:
-    """Of a command that reads workflows and models."""
-    command.add_argument("--memory", default="", metavar="10GB", help="what may be taken of each device (default: all)")
-    command.add_argument("--allow", **FOLDERS, help="a folder it may read from")
-    command.add_argument("--models-dir", **FOLDERS, help="a folder of models")
-    _nodes_option(command)
-
-
-def _nodes_option(command: argparse.ArgumentParser) -> None:
-    says = "a folder of your own nodes, families and split plans, whose code is run (default: LATENTLOOM_NODES)"
-    command.add_argument("--nodes", dest="nodes_dir", metavar="DIR", help=says)
 
 
 def _told(arguments: argparse.Namespace, plain: object, text: str, *, code: int = OK) -> int:
@@ -268,10 +207,6 @@ def plan_command(arguments: argparse.Namespace) -> int:
 
         rows = history_table(kept(user_cache()), model=arguments.what)
         return _told(arguments, [vars(row) for row in rows], as_table(rows, model=arguments.what))
-    if arguments.relearn:
-        print("--relearn does nothing any more: auto keeps no plans, as they change no result", file=sys.stderr)
-        if not arguments.what:
-            return OK
     if not arguments.what:
         raise ValueError("no model or workflow is named; give one, or --history for what runs here took")
     from .nodes.headless.plans import first_devices, machine_named, plans_as_text, plans_of, read_wanted
@@ -336,6 +271,15 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     found = examine(cache_dir=user_cache(), data_dir=user_data(), trial=try_ranks if has_ranks() else None)
     plain = [vars(each) for each in found]
     return _told(arguments, plain, as_text(found), code=FAILED if has_problems(found) else OK)
+
+
+def comfy_command(arguments: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from .nodes.hosts.comfy_install import as_text, install
+
+    found = install(arguments.folder, python=arguments.python, is_dry=arguments.dry_run)
+    return _told(arguments, asdict(found), as_text(found))
 
 
 def ui_command(arguments: argparse.Namespace) -> int:

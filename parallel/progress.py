@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import platform
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ Basis = Literal["", "model", "machine"]
 Preview = Callable[[], "Tensor"]
 STATUS = Path("/proc/self/status")
 RESET = Path("/proc/self/clear_refs")
+CHECK_S = 0.1  # between two checks of who waits for a lock
 
 
 # What stands below the fields of the next four is what the page's contract says of them: as comments it would be lost.
@@ -163,6 +165,17 @@ SILENT = Progress()  # the progress of a call made by hand: nobody watches and n
 
 
 # ---- What a stage costs, measured: seconds, bytes, exchanges, memory
+
+
+@contextlib.contextmanager
+def alone(lock: threading.Lock, check: Callable[[], None]) -> Iterator[None]:
+    """Within it this thread has the lock; while it waits for that, `check` may raise that nobody wants it any more."""
+    while not lock.acquire(timeout=CHECK_S):
+        check()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 @contextlib.contextmanager

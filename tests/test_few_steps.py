@@ -78,7 +78,7 @@ class Toys:
         return Latents(family="flux", width=96, height=96, tensor=torch.zeros(1, 16))
 
     @contextlib.contextmanager
-    def using(self, model: Any) -> Iterator["Toys"]:
+    def using(self, *_: object) -> Iterator["Toys"]:
         yield self
 
     def call(self, function: str, request: Mapping[str, Any], progress: Progress, **where: Any) -> Any:

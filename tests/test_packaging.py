@@ -26,6 +26,7 @@ TOP_LEVEL = {
     "pyproject.toml",
     "README.md",
 }
+SHIPPED = ("__init__.py", "__main__.py", "py.typed", "requirements.txt")
 PAPERS = {
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -88,7 +89,7 @@ def test_packages_of_pyproject_are_the_folders_with_code() -> None:
 
 def test_wheel_holds_every_file_of_the_package_and_no_test(wheel: Path) -> None:
     names = {n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n}
-    inside = [p for p in tracked() if p.parts[0] in CODE or str(p) in ("__init__.py", "__main__.py", "py.typed")]
+    inside = [p for p in tracked() if p.parts[0] in CODE or str(p) in SHIPPED]
     shipped = (".py", ".json", ".safetensors", ".typed", ".js", ".css", ".svg", ".txt", ".mp4", ".flac")
     inside = [p for p in inside if (p.suffix in shipped or p.match("workflows/*/*.png")) and not is_workshop(p)]
     expected = {f"latentloom/{p.as_posix()}" for p in inside}

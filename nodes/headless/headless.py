@@ -6,12 +6,11 @@ A *sweep* is one run for each combination of values; each has a folder, a lock a
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +20,7 @@ from ...pipelines.failures import NotFinite
 from ..execution.attempt import Caches, attempt, open_caches, workspace_of
 from ..execution.events import Event, Sink
 from ..execution.failure import NodeFailed
-from ..execution.manifest import as_made, has_failed, files_told_by, is_complete, outputs_told_by
+from ..execution.manifest import as_made, files_told_by, has_failed, is_complete, outputs_told_by
 from ..execution.preflight import UNKNOWN_WORDS, blocking
 from ..execution.records import RunResult
 from ..execution.schedule import schedule
@@ -67,7 +66,7 @@ def run_headless(
         place, why = sharing
         logger.info("%s", why)
         sink(Event(kind="shared_out", run="", message=why, done=0, total=place.replicas))
-        job = dataclasses.replace(job, place=place)
+        job = replace(job, place=place)
     caches, width = open_caches(job.cache_dir), width_of(job.place)
 
     def made(points: Sequence[Point]) -> Iterator[tuple[Point, Report]]:
@@ -100,7 +99,8 @@ def _foretold(job: Headless, points: Sequence[Point]) -> tuple[list[Point], list
             bad.append((point, GraphError(problems)))
     if not good:
         raise bad[0][1]
-    return good, [Report(**_of_point(p), problem=str(e), problem_code=e.code, is_foretold=True) for p, e in bad]
+    told = [(p, {"problem": str(e), "problem_code": e.code, "is_foretold": True}) for p, e in bad]
+    return good, [Report(point=p.number, folder=p.folder, overrides=p.overrides, **own) for p, own in told]
 
 
 def _busy_last(
@@ -119,7 +119,8 @@ def _busy_last(
 
 def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: Token) -> Report:
     """One point; what keeps it from being made is in the report."""
-    report = Report(**_of_point(point))
+    report = Report(point=point.number, folder=point.folder, overrides=point.overrides)
+    started: dict[str, Any] = {"folder": str(point.folder), "overrides": point.overrides}
     if job.resume and _is_complete(job, point):
         return report
     try:
@@ -131,23 +132,18 @@ def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: To
                 prepared, point.folder, roots=job.roots, place=job.place, max_pixels=job.max_pixels
             )
             made = attempt(
-                prepared, workspace=workspace, caches=caches, sink=partial(_tell, sink, point), cancel=cancel
+                prepared,
+                workspace=workspace,
+                caches=caches,
+                sink=lambda e: sink(replace(e, point=point.number, **(started if e.kind == "run_started" else {}))),
+                cancel=cancel,
             )
     except InUse as error:
         is_busy = job.resume and len(job.sweep) > 1
-        return dataclasses.replace(report, problem=str(error), problem_code=error.code, is_busy=is_busy)
+        return replace(report, problem=str(error), problem_code=error.code, is_busy=is_busy)
     except ValueError as error:
-        return dataclasses.replace(report, problem=str(error), problem_code=code_of(error))
-    return dataclasses.replace(report, result=made.result, problem=made.problem, problem_code=made.problem_code)
-
-
-def _tell(sink: Sink, point: Point, event: Event) -> None:
-    own = {"folder": str(point.folder), "overrides": point.overrides} if event.kind == "run_started" else {}
-    sink(dataclasses.replace(event, point=point.number, **own))
-
-
-def _of_point(point: Point) -> dict[str, Any]:
-    return {"point": point.number, "folder": point.folder, "overrides": point.overrides}
+        return replace(report, problem=str(error), problem_code=code_of(error))
+    return replace(report, result=made.result, problem=made.problem, problem_code=made.problem_code)
 
 
 def _is_complete(job: Headless, point: Point) -> bool:
@@ -156,7 +152,7 @@ def _is_complete(job: Headless, point: Point) -> bool:
     prepared = ready(graph, SPECS, workspace=Workspace(roots=job.roots, host="command line"))
     workspace = workspace_of(prepared, point.folder, roots=job.roots, place=job.place, max_pixels=job.max_pixels)
     try:
-        keys = schedule(prepared, workspace=dataclasses.replace(workspace, claims=None)).keys
+        keys = schedule(prepared, workspace=replace(workspace, claims=None)).keys
     except NodeFailed:
         return False
     return is_complete(point.folder, graph, keys)
@@ -265,7 +261,7 @@ class Tally:
             self._num_alike = 0
             return
         told = {"problem": report.error, "problem_code": report.code}
-        self.failures.append(dataclasses.replace(report, result=None, **told))
+        self.failures.append(replace(report, result=None, **told))
         if self._stops_on_error:
             self.why_ended = "it was asked to stop at the first error"
         if self._stops_on_error or report.is_foretold:  # which says nothing of the runs that are begun

@@ -112,7 +112,7 @@ def event_printer(cancel: threading.Event) -> Callable[[Event], None]:
 def _print_line(plain: Mapping[str, Any]) -> None:
     with _printing:
         told = {"v": STREAM, "seq": next(_numbers), "time": datetime.now(UTC).isoformat(timespec="milliseconds")}
-        print(json.dumps(told | plain), flush=True)
+        print(json.dumps({**told, **plain}), flush=True)
 
 
 def print_report(report: Report, *, as_json: bool, debug: bool, is_one_of_many: bool = False) -> None:

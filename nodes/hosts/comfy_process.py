@@ -12,9 +12,11 @@ logger = logging.getLogger("latentloom")
 
 
 class ComfyProgress(Progress):
-    """Steps become ComfyUI's progress bar; its interrupt ends the stage at the next step."""
+    """Steps become ComfyUI's progress bar; its interrupt ends the stage at the next step. What goes on before them is
+    logged under `title`, if there is one."""
 
-    def __init__(self) -> None:
+    def __init__(self, title: str = "") -> None:
+        self._title = title
         self.wants_previews = False
         with contextlib.suppress(ImportError):
             from comfy.cli_args import args
@@ -24,6 +26,8 @@ class ComfyProgress(Progress):
         self._interrupt: BaseException | None = None
 
     def phase(self, text: str, *, is_loading: bool = False) -> None:
+        if self._title:
+            logger.info("%s: %s", self._title, text)
         self.check()
 
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:

@@ -24,7 +24,8 @@ def meet(given: Mapping[str, Any], specs: Mapping[str, Spec], session: Session, 
             if isinstance(each, Along) and _is_alone(each) and _fits(x, each):
                 stream = each.streams[0]
                 unit = session.split.units.get(stream)
-                session.define(stream, x.shape[each.dim], unit(given) if unit else 1, what=_argument_title(path, name))
+                length = math.prod(x.shape[each.dim : each.dim + each.grid]) if each.grid > 1 else x.shape[each.dim]
+                session.define(stream, length, unit(given) if unit else 1, what=_argument_title(path, name))
 
 
 def shows(spec: Spec) -> bool:
@@ -133,6 +134,13 @@ def whole_of(value: Any, spec: Spec, session: Session) -> Any:
         items = [whole_of(x, each, session) for x, each in _pairs(value, spec)]
         return tuple(items) if isinstance(value, tuple) else items
     if isinstance(spec, Along) and isinstance(value, Tensor):
+        if spec.grid > 1:
+            flat = value.flatten(spec.dim, spec.dim + spec.grid - 1)
+            return session.gather(flat, spec.dim, *spec.streams).unflatten(spec.dim, session.grids[spec.streams])
+        if spec.batched:
+            dim = spec.dim % value.ndim
+            each = value.unflatten(dim, (-1, session.layout(spec.streams).num_held(session.rank)))
+            return session.gather(each, dim + 1, *spec.streams).flatten(dim, dim + 1)
         return session.gather(value, spec.dim, *spec.streams)
     return value
 

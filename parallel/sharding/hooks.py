@@ -27,7 +27,7 @@ from .cutting import cut, meet, shows, whole_of
 from .halo import extended, trimmed
 from .operator import in_no_graph
 from .session import Session
-from .split_plan import Halo, Leading, MadeAnew, Spec
+from .split_plan import OF_SOME, Halo, MadeAnew, Spec
 
 Remove = Callable[[], None]
 # Where a hooked module hangs: its parent's modules, its name among them, and itself.
@@ -117,7 +117,7 @@ def _attach(module: nn.Module, session: Session, undo: list[Remove], processors:
     inside = {name: each for path in split.blocks for block in found[path] for name, each in _named(module, block)}
 
     def ending(end: str) -> list[nn.Module]:
-        return [each for name, each in inside.items() if _ends(name, end)]
+        return [each for name, each in inside.items() if _ends(name, end.partition(":")[0])]
 
     for end, calls in split.attention.items():
         kinds = tuple(session.kinds.index(call) for call in calls)
@@ -128,7 +128,7 @@ def _attach(module: nn.Module, session: Session, undo: list[Remove], processors:
             undo += _with_halo(each, halo, session)
     for end, make in split.processors.items():
         for each in ending(end):
-            undo.append(_with_processor(each, make, session, processors))  # one by one: a processor may refuse
+            undo.append(_with_processor(each, end, make, session, processors))  # one by one: a processor may refuse
     hooked |= {each for end in (*split.attention, *split.halos, *split.processors) for each in ending(end)}
     return [
         (parent._modules, name, each)
@@ -257,8 +257,8 @@ def _argument_names(module: nn.Module) -> list[str]:
 
 def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, path: str) -> Remove:
     names = _argument_names(module)
-    # Blocks that treat no token apart take no count of leading ones.
-    unknown = [name for name, spec in specs.items() if name not in names and not isinstance(spec, Leading)]
+    # Blocks that treat no token apart take neither a count of some nor what these alone are given.
+    unknown = [name for name, spec in specs.items() if name not in names and not isinstance(spec, OF_SOME)]
     if unknown and inspect.getfullargspec(type(module).forward).varkw is None:
         raise ValueError(
             f"{session.title}: {type(module).__name__} takes no {unknown[0]!r}, which its split plan names; it takes "
@@ -329,21 +329,22 @@ def _with_halo(module: nn.Module, halo: Halo, session: Session) -> list[Remove]:
 
 
 def _with_processor(
-    module: nn.Module, make: Callable[[Any, Any], Any], session: Session, processors: dict[nn.Module, Any]
+    module: nn.Module, end: str, make: Callable[[Any, Any], Any], session: Session, processors: dict[nn.Module, Any]
 ) -> Remove:
     holder: Any = module
-    if not hasattr(module, "processor"):
-        return _with_forward(holder, make, session)
+    method = end.partition(":")[2]
+    if method or not hasattr(module, "processor"):
+        return _with_method(holder, method or "forward", make, session)
     old = holder.processor
     holder.processor = processors[module] = make(old, session)
     return functools.partial(setattr, holder, "processor", old)
 
 
-def _with_forward(module: Any, make: Callable[[Any, Any], Any], session: Session) -> Remove:
-    if "forward" in vars(module):
+def _with_method(module: Any, name: str, make: Callable[[Any, Any], Any], session: Session) -> Remove:
+    if name in vars(module):
         raise ValueError(
-            f"{session.title}: something has replaced the forward of its {type(module).__name__}, which sharding "
+            f"{session.title}: something has replaced the {name} of its {type(module).__name__}, which sharding "
             "replaces too; shard the transformer first, then turn group offloading and the like on"
         )
-    module.forward = make(module, session)
-    return functools.partial(delattr, module, "forward")
+    setattr(module, name, make(module, session))
+    return functools.partial(delattr, module, name)

@@ -28,6 +28,7 @@ class Along:
     ndim: int | None = None  # only a tensor with this many dims; another is left alone
     optional: bool = False  # a tensor whose dim is missing or of another length (a value for all tokens) is left alone
     batched: bool = False  # the dim runs over the streams once for each item of the batch, item by item
+    grid: int = 1  # so many dims, from a `dim` that is not negative on; of a rank's part the first runs over its tokens
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ class MadeAnew:
     make: Callable[[Any, Mapping[str, Any], Any], Any]  # (argument, all arguments, session)
 
 
+OF_SOME = (Leading, Spans, Tail)  # what tells some tokens of a stream from the others
 Item = Along | Units | Leading | Trailing | Spans | Tail | None
 # For a tuple argument: one spec for each of its items; None leaves the argument or item alone.
 Spec = Item | MadeAnew | tuple[Item, ...]
@@ -175,7 +177,7 @@ class SplitPlan:
     halos: Mapping[str, Halo] = field(default_factory=dict)
 
     # {end of a module path: processor(old processor, session)}: attention that is no softmax, set while attached. Of a
-    # module that has no processor, the forward: forward(module, session).
+    # module that has no processor, the forward: forward(module, session); behind a `:` another method than that.
     processors: Mapping[str, Callable[[Any, Any], Any]] = field(default_factory=dict)
 
     # {end of a module path}: what the transformer also calls outside its block, so that shared weights are gathered

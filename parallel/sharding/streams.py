@@ -4,6 +4,8 @@ A *stream* is a sequence of tokens that the transformer carries. Each rank holds
 replicated one. Lengths are those of the tensors that the forward is given: nobody sends any.
 """
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -30,6 +32,7 @@ class Streams:
     def forget(self) -> None:
         self.streams: dict[str, Stream] = {}
         self.layouts: dict[tuple[str, ...], Layout] = {}
+        self.grids: dict[tuple[str, ...], torch.Size] = {}  # of tokens that lie along several dims
 
     @property
     def rank(self) -> int:
@@ -88,6 +91,11 @@ class Streams:
     def cut(self, x: Tensor, spec: Along, *, what: str) -> Tensor:
         """This rank's part of a tensor that runs along the streams of `spec`; a value for all tokens is everyone's."""
         layout = self.layout(spec.streams)
+        if spec.grid > 1:  # rows after rows; a rank's part has no rows, and so is one of each dim but the first
+            dims = range(spec.dim, spec.dim + spec.grid)
+            self.grids[spec.streams] = x.shape[dims.start : dims.stop]
+            part = self.cut(x.flatten(dims[0], dims[-1]), replace(spec, grid=1), what=what)
+            return part[(..., *[None] * (spec.grid - 1), *[slice(None)] * (part.ndim - 1 - spec.dim))]
         if x.shape[spec.dim] == 1 != layout.length:
             return x
         if spec.batched and x.shape[spec.dim] % layout.length == 0:

@@ -20,7 +20,7 @@ from .part import Part, Parts
 
 POINTWISE = """
     add sub mul div true_divide neg clamp pow square sqrt rsqrt tanh sigmoid silu relu gelu mish eq ne __eq__ __ne__
-    zeros_like clone contiguous detach to float
+    zeros_like clone contiguous detach float
 """
 RESHAPES = "view reshape flatten unflatten squeeze unsqueeze"
 MOVES = "permute transpose movedim unbind mean sum"
@@ -35,6 +35,7 @@ RULES: dict[str, shapes.Rule] = {
     **dict.fromkeys(RESHAPES.split(), shapes.reshaped),
     **dict.fromkeys(MOVES.split(), shapes.moved),
     **dict.fromkeys(NORMS.split(), shapes.normalised),
+    "to": shapes.converted,
     "type_as": shapes.kept,
     "__getitem__": shapes.indexed,
     "__setitem__": shapes.written,
@@ -58,7 +59,7 @@ RULES: dict[str, shapes.Rule] = {
     "new_ones": lambda _, func, *args, **kwargs: func(*args, **kwargs),  # whole: of that size on every rank
 }
 # What may be done with rows that were padded: convolutions, of some frames after the others too.
-TO_PADDED = ("cat", "chunk", "__getitem__", "conv2d", "conv3d")
+TO_PADDED = ("cat", "chunk", "__getitem__", "clone", "conv2d", "conv3d")
 
 
 class ByRows(TorchFunctionMode):
@@ -88,7 +89,8 @@ class ByRows(TorchFunctionMode):
         kwargs = kwargs or {}
         known = [part for x in tensors_in((args, kwargs)) if (part := self.parts.of(x)) is not None]
         if not known:
-            return func(*args, **kwargs)
+            made = func(*args, **kwargs)
+            return self.parts.mark_zeros(made) if func.__name__ == "zeros" else made
         if func.__name__ in READS:
             if isinstance(value := func(*args, **kwargs), Tensor):  # such as x.T
                 reason = "of a tensor's attribute is not known to keep the rows of a picture apart"

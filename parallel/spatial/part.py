@@ -45,6 +45,7 @@ class Parts:
         check_rows(num_rows, group.size, title=title)
         self.counts, self.group, self.title = shares_of(num_rows, group.size), group, title
         self._known = WeakTensorKeyDictionary()  # by the tensor itself: equal numbers are no reason to be a part
+        self._zeros = WeakTensorKeyDictionary()  # made by `torch.zeros`, perhaps of the size of this rank's rows
 
     @property
     def own(self) -> int:
@@ -56,6 +57,14 @@ class Parts:
     def mark(self, x: Tensor, part: Part) -> Tensor:
         self._known[x] = part
         return x
+
+    def mark_zeros(self, x: Tensor) -> Tensor:
+        self._zeros[x] = True
+        return x
+
+    def is_zeros(self, x: Tensor) -> bool:
+        """Whether it is zeros still: a part of the whole's, if there are as many rows of it as of others here."""
+        return x in self._zeros and not x.is_inference() and not x._version
 
     def sizes(self, x: Tensor, part: Part) -> list[int]:
         """The rows of each rank, as many along `part.dim` for each row of latents as here."""

@@ -73,9 +73,10 @@ def along(index: int, default: int | None = None) -> Rule:
     def rule(parts: Parts, func: Any, *args: Any, **kwargs: Any) -> Any:
         dim = kwargs.get("dim", args[index] if len(args) > index else default)
         tensors = list(tensors_in(args[:1]))
-        if any(parts.of(x) is None or x.ndim != tensors[0].ndim for x in tensors):
+        known = [x for x in tensors if not parts.is_zeros(x)]  # which pad, and have as many rows, or torch refuses
+        if any(parts.of(x) is None for x in known) or any(x.ndim != tensors[0].ndim for x in tensors):
             raise parts.refusal(func, "is given rows of the picture and a whole tensor")
-        part = shared(parts, func, tensors)
+        part = shared(parts, func, known)
         if not isinstance(dim, int) or dim % tensors[0].ndim == part.dim:
             raise parts.refusal(func, f"along dim {dim} mixes rows")
         return _marked(parts, func(*args, **kwargs), part)
@@ -136,6 +137,12 @@ def stay(why_not: Callable[..., str]) -> Rule:
         return parts.mark(func(*args, **kwargs), part)
 
     return rule
+
+
+def converted(parts: Parts, func: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Where the other is, and in its format: a weight, too, as a picture is."""
+    part, out = parts.of(x), func(x, *args, **kwargs)
+    return out if part is None else parts.mark(out, part)
 
 
 @stay

@@ -28,6 +28,7 @@ from ..split_plans import SPLIT_PLANS
 from .memory import MEMORY, USABLE_SHARE, memory_limit
 
 logger = logging.getLogger("latentloom")
+Blocks = Iterable[nn.Module] | None
 Wish = tuple[int, int, int]  # of one rank: whether it goes on, how many blocks may stay, whether it has tried shares
 NO_WISH: Wish = (0, -1, 0)  # of one where nothing rests
 GROWS_BY = 8  # so many of all blocks more must fit before a streamed component is laid out anew for them
@@ -38,13 +39,17 @@ class Resting:
 
     Processes of a machine that give the same `key` share what is pinned for it. Without `pins`, for which the host may
     have no room, blocks stay where they were loaded: in files that are mapped, or in memory where they were converted.
+    `blocks` are those of its lists, where none are named.
     """
 
-    def __init__(self, component: nn.Module, name: str, device: str, *, key: str = "", pins: bool = True) -> None:
+    def __init__(
+        self, component: nn.Module, name: str, device: str, *, key: str = "", pins: bool = True, blocks: Blocks = None
+    ) -> None:
         self.name, self.device, self.key, self._pins = name, torch.device(device), key, pins
         self._component = component
         first = next(component.parameters(), None)  # libraries take its device for that of the whole component
-        self.blocks = [block for block in blocks_of(component) if all(each is not first for each in block.parameters())]
+        found = blocks_of(component) if blocks is None else blocks
+        self.blocks = [block for block in found if all(each is not first for each in block.parameters())]
         split = SPLIT_PLANS.get(type(component).__name__)
         self._kept = modules_ending(component, self.blocks, split.lent) if split else []
         self._pinned: Pinned | None = None

@@ -182,12 +182,7 @@ class ComponentStore(Shelf):
             return parts
 
     def _get(
-        self,
-        use: Use,
-        files: ComponentFiles,
-        progress: Progress,
-        keep: set[Key],
-        readers: Readers | None,
+        self, use: Use, files: ComponentFiles, progress: Progress, keep: set[Key], readers: Readers | None
     ) -> StoredComponent:
         model, mesh, condition, key = use.model, use.mesh, use.condition, use.key(files.name)
         entry, denoises, must_rest = self._entries.get(key), is_transformer(files.name), files.name in use.rests

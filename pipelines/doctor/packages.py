@@ -27,7 +27,7 @@ def examine_packages(root: Path = CHECKOUT) -> list[Finding]:
     """Reads `root`'s pyproject.toml and constraints.txt in a checkout, else the installed package's own records."""
     from packaging.requirements import Requirement
 
-    python, lines = _asked(root)
+    python, lines = asked(root)
     required = [Requirement(line) for line in lines]
     required = [each for each in required if each.marker is None or each.marker.evaluate({"extra": ""})]
     if not required:
@@ -44,7 +44,7 @@ def examine_packages(root: Path = CHECKOUT) -> list[Finding]:
     return found
 
 
-def _asked(root: Path) -> tuple[str, list[str]]:
+def asked(root: Path) -> tuple[str, list[str]]:
     """Versions of Python, and the requirements, as written."""
     try:
         project = tomllib.loads((root / "pyproject.toml").read_text())["project"]

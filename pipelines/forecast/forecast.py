@@ -269,11 +269,7 @@ def streaming(run: Run, machine: Machine) -> str:
         return worded("{} of each step's weights come from host memory", sent)
     rate, took = volume(run.streamed_bytes / run.streaming_s), duration(run.streaming_s)
     return worded(
-        "{} of each step's weights come from host memory at {}/s, which takes {} a step, {}",
-        sent,
-        rate,
-        took,
-        limit,
+        "{} of each step's weights come from host memory at {}/s, which takes {} a step, {}", sent, rate, took, limit
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from ...parallel.machine.folders import locked, private, private_folder
 from ...parallel.machine.machine import num_sockets
 from ...parallel.machine.now import devices_now, host_bytes, num_cores
-from ...parallel.progress import SILENT, Progress
+from ...parallel.progress import SILENT, Progress, alone
 from ..costs.machine import Machine, limited
 from ..costs.measured import PARTS, Plain, checked, keep, kept, machine_of
 from .known import Spot, chip_of, machine_at, spot_of
@@ -23,11 +23,7 @@ logger = logging.getLogger("latentloom")
 
 
 def machine_here(
-    folder: Path | None,
-    *,
-    anew: bool = False,
-    progress: Progress = SILENT,
-    is_free: Callable[[], bool] = lambda: True,
+    folder: Path | None, *, anew: bool = False, progress: Progress = SILENT, is_free: Callable[[], bool] = lambda: True
 ) -> Machine:
     """As it was measured before, or is now, which takes about ten seconds. While something else works, here by
     `is_free` too, nothing is measured but `anew`, and nothing kept in the folder.
@@ -78,7 +74,7 @@ def measure_first(devices: Sequence[str], progress: Progress, *, is_free: Callab
     spot = spot_of(devices)
     if spot.file is None or spot.stamp or spot.key in _tried:
         return
-    with _alone(progress):
+    with alone(_measuring, progress.check):
         if spot.key in _tried or not is_free():
             return
         if is_busy(spot):
@@ -94,19 +90,7 @@ def measure_first(devices: Sequence[str], progress: Progress, *, is_free: Callab
 
 
 _tried: set[str] = set()  # machines by their keys that this process has tried to measure unasked
-_measuring = threading.Lock()
-WAIT_S = 0.2
-
-
-@contextlib.contextmanager
-def _alone(progress: Progress) -> Iterator[None]:
-    """Another job of this process waits until the machine is measured: its work would be measured as well."""
-    while not _measuring.acquire(timeout=WAIT_S):
-        progress.check()
-    try:
-        yield
-    finally:
-        _measuring.release()
+_measuring = threading.Lock()  # meanwhile other jobs of this process wait: their work would be measured as well
 
 
 def is_busy(spot: Spot) -> bool:

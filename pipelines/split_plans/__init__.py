@@ -56,16 +56,13 @@ def plan_of_class(kind: type) -> SplitPlan:
     for module in modules:
         if (key := f"{module}.{name}") in SPLIT_PLANS:
             return SPLIT_PLANS[key]
+    mend = "run it on one device, or give"
     if (others := _of_modules(name)) and name not in SPLIT_PLANS:
-        raise ValueError(
-            f"there is no split plan for {name} of {modules[-1]}, but for {' and '.join(others)}; run it on one "
-            "device, or give one with split="
-        )
+        told = f"there is no split plan for {name} of {modules[-1]}, but for {' and '.join(others)}"
+        raise ValueError(f"{told}; {mend} one with split=")
     if name in _PLANS and not any(each.__module__.startswith("diffusers.") for each in kind.__mro__):
-        raise ValueError(
-            f"the split plan for {name} is for the class of diffusers, and this one is of {modules[-1]}; run it on one "
-            "device, or give a plan with split="
-        )
+        told = f"the split plan for {name} is for the class of diffusers, and this one is of {modules[-1]}"
+        raise ValueError(f"{told}; {mend} a plan with split=")
     return plan_named(name)
 
 

@@ -33,22 +33,11 @@ logger = logging.getLogger("latentloom")
 # AutoencoderKLKVAEVideo, which writes frames into tensors that it makes of a rank's size; those without `_decode`, such
 # as AutoencoderTiny and LTX2VideoDiffusionDecoder, which draws noise for each tile.
 DECODERS = (
-    "AutoencoderKL",
-    "AutoencoderDC",
-    "AutoencoderKLCogVideoX",
-    "AutoencoderKLCosmos",
-    "AutoencoderKLFlux2",
-    "AutoencoderKLHunyuanImage",
-    "AutoencoderKLHunyuanImageRefiner",
-    "AutoencoderKLHunyuanVideo",
-    "AutoencoderKLHunyuanVideo15",
-    "AutoencoderKLKVAE",
-    "AutoencoderKLLTX2Video",
-    "AutoencoderKLLTXVideo",
-    "AutoencoderKLMagvit",
-    "AutoencoderKLMochi",
-    "AutoencoderKLQwenImage",
-    "AutoencoderKLQwenImage21",
+    *("AutoencoderKL", "AutoencoderDC", "AutoencoderKLFlux2", "AutoencoderKLHunyuanImage", "AutoencoderKLKVAE"),
+    *("AutoencoderKLHunyuanImageRefiner", "AutoencoderKLQwenImage", "AutoencoderKLQwenImage21"),
+    # of videos
+    *("AutoencoderKLCogVideoX", "AutoencoderKLCosmos", "AutoencoderKLHunyuanVideo", "AutoencoderKLHunyuanVideo15"),
+    *("AutoencoderKLLTXVideo", "AutoencoderKLLTX2Video", "AutoencoderKLMagvit", "AutoencoderKLMochi"),
     "AutoencoderKLWan",
 )
 # Those that decode in tiles unless they are told not to: the published pictures are those of the tiles, and the decoder
@@ -56,17 +45,9 @@ DECODERS = (
 OWN_TILES = ("AutoencoderKLMiniMaxH3",)
 # Those that decode in tiles where they are told to, and in one call of the decoder each, which needs no other's.
 TILES = (
-    *OWN_TILES,
-    "AutoencoderDC",
-    "AutoencoderKL",
-    "AutoencoderKLFlux2",
-    "AutoencoderKLHunyuanImage",
-    "AutoencoderKLHunyuanImageRefiner",
-    "AutoencoderKLHunyuanVideo",
-    "AutoencoderKLHunyuanVideo15",
-    "AutoencoderKLKVAE",
-    "AutoencoderKLLTX2Video",
-    "AutoencoderKLLTXVideo",
+    *(*OWN_TILES, "AutoencoderKL", "AutoencoderDC", "AutoencoderKLFlux2", "AutoencoderKLKVAE"),
+    *("AutoencoderKLHunyuanImage", "AutoencoderKLHunyuanImageRefiner"),
+    *("AutoencoderKLHunyuanVideo", "AutoencoderKLHunyuanVideo15", "AutoencoderKLLTXVideo", "AutoencoderKLLTX2Video"),
 )
 # Those that take large frames in pieces by their size: ranks with more rows than others could take other pieces.
 EVEN = ("AutoencoderKLCogVideoX",)
@@ -169,8 +150,25 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
 def _decoded(
     vae: Any, whole_decode: Callable[..., Any], z: Tensor, *args: Any, group: Group, known: dict[int, Any]
 ) -> Any:
-    """Collective: what `whole_decode`, the VAE's own, gives for whole latents; a tensor, a tuple or an output. `known`
-    are tensors that hold rows already, by how many rows latents have."""
+    """Collective: what `whole_decode`, the VAE's own, gives for whole latents; a tensor, a tuple or an output."""
+    title = type(vae).__name__
+    if reason := unfit(title, vae.config, z.shape, group.size):
+        raise ValueError(f"{title}: latents of {z.shape[HEIGHT]} rows and {z.shape[-1]} columns {reason}")
+    try:
+        return decoded_by_rows(whole_decode, z, *args, group=group, title=title, known=known)
+    except BaseException:
+        for clear in ("clear_cache", "_clear_conv_cache"):  # of the frames before
+            getattr(vae, clear, lambda: None)()
+        raise
+
+
+def decoded_by_rows(
+    decode: Callable[..., Any], z: Tensor, *args: Any, group: Group, title: str, known: dict[int, Any] | None = None
+) -> Any:
+    """Collective: what `decode`, a VAE's own, gives for whole latents; a tensor, a tuple or an output. `known` are
+    tensors that hold rows already, by how many rows latents have. Raises `ValueError` on all ranks for a function that
+    may mix rows; `title` names the VAE in it.
+    """
     import torch
 
     from ...parallel.sharding.fingerprint import check_same
@@ -179,23 +177,16 @@ def _decoded(
 
     # Each rank computes its share of the rows, from the latents to the pixels, which are gathered once; keys and values
     # of the middle block's attention are whole on each.
-    title = type(vae).__name__
+    known = {} if known is None else known
     # So that all ranks or none refuse what follows; an embedding of the time is among the arguments of some.
     check_same(
         {"z": z, **{f"argument {place}": arg for place, arg in enumerate(args, 2)}}, group, title=title, around=group
     )
     mode = ByRows(known.setdefault(z.shape[HEIGHT], Parts(z.shape[HEIGHT], group=group, title=title)))
-    if reason := unfit(title, vae.config, z.shape, group.size):
-        raise ValueError(f"{title}: latents of {z.shape[HEIGHT]} rows and {z.shape[-1]} columns {reason}")
     rows = mode.cut(z, HEIGHT)
-    try:
-        # A compiled decoder runs uncompiled: torch.compile would trace the interception, and the collectives in it.
-        with torch.compiler.set_stance("force_eager"), mode:
-            found = whole_decode(rows, *args)
-    except BaseException:
-        for clear in ("clear_cache", "_clear_conv_cache"):  # of the frames before
-            getattr(vae, clear, lambda: None)()
-        raise
+    # A compiled decoder runs uncompiled: torch.compile would trace the interception, and the collectives in it.
+    with torch.compiler.set_stance("force_eager"), mode:
+        found = decode(rows, *args)
     if isinstance(found, torch.Tensor):
         return mode.whole(found, HEIGHT)
     pixels = mode.whole(found[0], HEIGHT)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...parallel.machine.talking import Talking
-from ...parallel.progress import SILENT
+from ...parallel.progress import SILENT, alone
 from ..models.component_files import inspect_component
 from ..models.describe import card_of
 from ..models.facts import unknown_words
@@ -136,9 +136,7 @@ class Counter:
 
     def _count(self, order: dict[str, Any], go_on: Callable[[], None]) -> TokenCount | None:
         key = json.dumps(order, sort_keys=True)
-        while not self._lock.acquire(timeout=CHECK_S):
-            go_on()
-        try:
+        with alone(self._lock, go_on):
             if key in self._known:
                 self._known.move_to_end(key)
                 return self._known[key]
@@ -146,8 +144,6 @@ class Counter:
             if len(self._known) > MOST_KEPT:
                 self._known.popitem(last=False)
             return found
-        finally:
-            self._lock.release()
 
     def _ask(self, order: dict[str, Any], go_on: Callable[[], None]) -> TokenCount | None:
         """A tokenizer that does not answer is known not to, and its process is gone."""

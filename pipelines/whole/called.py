@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from ...parallel.errors import LoomError, is_out_of_memory, one_line
 from ...parallel.plan import ParallelPlan
-from ...parallel.progress import Progress, finish, measured
+from ...parallel.progress import Progress, alone, finish, measured
 from ...parallel.wording import worded
 from ..components.building import offline
 from ..components.lora import refit_all
@@ -39,7 +39,6 @@ from ..values import Dtype, Lora
 from .assembled import load_pipeline, without_bars
 from .shown import heard, rate_of, resampled, with_rate
 
-POLL_S = 0.2
 # What pipelines raise for arguments that they do not check, and no class derived from these, such as torch's for a
 # device that fails. Of several ranks it may be another's doing: the pool tells of it.
 CRASHES = (
@@ -76,7 +75,7 @@ def call(
     Raises `ValueError` for what the pipeline refuses, `NotFinite` for what it made, `OutOfMemory`, and `Cancelled`
     after a step.
     """
-    with _alone(progress):
+    with alone(_lock, progress.check):
         pipe = _loaded(whole, progress)
         given = conditioned(pipe, heard(pipe, taken(pipe, arguments)))
 
@@ -151,16 +150,6 @@ def _drawing(generator: Any, device: str) -> Iterator[None]:
     with torch.random.fork_rng([device] if device.startswith("cuda") else []):
         torch.manual_seed(generator.initial_seed())
         yield
-
-
-@contextlib.contextmanager
-def _alone(progress: Progress) -> Iterator[None]:
-    while not _lock.acquire(timeout=POLL_S):
-        progress.check()
-    try:
-        yield
-    finally:
-        _lock.release()
 
 
 def _loaded(whole: Whole, progress: Progress) -> Any:

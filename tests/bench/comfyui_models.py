@@ -1,53 +1,20 @@
 """ComfyUI's own model classes, small, with random weights and inputs that look for trouble; for `comfyui_matrix.py`.
 
 Odd sizes, one text token, three heads, references, references at time zero, ControlNets, a time for each frame, masks,
-a batch of two. `CASES`: name -> () -> (model, arguments). `set_up` makes ComfyUI importable in a process that is no
-server, on the CPU. Nothing of ComfyUI is copied.
+a batch of two. `CASES`: name -> () -> (model, arguments), those of its neighbours `comfyui_models_*.py` among them.
 """
 
 import importlib
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import comfyui_models_pictures
+import comfyui_models_video
+import comfyui_models_wan
 import torch
-from torch import Tensor, nn
-
-Made = tuple[nn.Module, dict[str, Any]]
-
-
-def set_up(folder: str) -> None:
-    """ComfyUI reads the command line when it is imported, and fixes by it what attends."""
-    argv, sys.argv = sys.argv, ["comfyui"]
-    sys.path.insert(0, folder)
-    from comfy import options
-
-    options.enable_args_parsing(False)
-    from comfy.cli_args import args
-
-    args.cpu = True
-    args.use_pytorch_cross_attention = True  # what it takes on a CPU by itself never reaches torch's
-    import comfy.ldm.modules.attention  # noqa: F401
-
-    sys.argv = argv
-
-
-def made_of(kind: type, **config: Any) -> nn.Module:
-    """On the CPU in fp32, no weight of it zero, so that nothing can hide."""
-    import comfy.ops
-
-    model = kind(**config, dtype=torch.float32, device="cpu", operations=comfy.ops.disable_weight_init)
-    torch.manual_seed(0)
-    for name, each in [*model.named_parameters(), *model.named_buffers()]:
-        if each.is_floating_point() and each.numel():
-            is_scale = each.ndim < 2 and ("norm" in name or "inv_freq" in name)
-            nn.init.normal_(each, mean=float(is_scale), std=0.08 if each.ndim > 1 else 0.05)
-    return model.eval().requires_grad_(False)
-
-
-def noise(*shape: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+from comfyui_made import Made, made_of, noise, residuals
+from torch import nn
 
 
 def flux(
@@ -81,10 +48,6 @@ def flux(
     if has_control:
         call["control"] = residuals(batch, -(-size[0] // 2) * -(-size[1] // 2), heads * 16)
     return made_of(Flux, **config), call
-
-
-def residuals(batch: int, num_tokens: int, width: int) -> dict[str, list[Tensor | None]]:
-    return {"input": [noise(batch, num_tokens, width), None], "output": [noise(batch, num_tokens, width)]}
 
 
 def chroma(*, has_control: bool = False) -> Made:
@@ -181,9 +144,9 @@ def next_dit(*, is_z_image: bool = True, batch: int = 1, has_references: bool = 
         **{"patch_size": 2, "in_channels": 16, "dim": wide * 64, "n_layers": 3, "n_refiner_layers": 2, "n_heads": 4},
         **{"n_kv_heads": 4, "multiple_of": 32, "ffn_dim_multiplier": 2.0, "norm_eps": 1e-5, "qk_norm": True},
         **{"cap_feat_dim": 48, "axes_dims": [wide * each for each in (4, 6, 6)], "axes_lens": [64, 64, 64]},
-        **{"rope_theta": 256.0, "z_image_modulation": is_z_image, "time_scale": 1000.0 if is_z_image else 1.0},
-        **{"pad_tokens_multiple": 32 if is_z_image else None},
     }
+    if is_z_image:
+        config |= {"rope_theta": 256.0, "z_image_modulation": True, "time_scale": 1000.0, "pad_tokens_multiple": 32}
     call: dict[str, Any] = {
         **{"x": noise(batch, 16, 13, 17), "timesteps": torch.full((batch,), 0.7), "context": noise(batch, 11, 48)},
         **{"num_tokens": 11, "attention_mask": None},
@@ -234,17 +197,6 @@ def ernie_image() -> Made:
     return made_of(ErnieImageModel, **config), call
 
 
-def ltxv() -> Made:
-    from comfy.ldm.lightricks.model import LTXVModel
-
-    config = {
-        **{"in_channels": 16, "cross_attention_dim": 64, "attention_head_dim": 16, "num_attention_heads": 4},
-        **{"caption_channels": 48, "num_layers": 3},
-    }
-    call = {"x": noise(1, 16, 3, 5, 7), "timestep": torch.tensor([0.7]), "context": noise(1, 11, 48)}
-    return made_of(LTXVModel, **config), call | {"attention_mask": None, "frame_rate": 25}
-
-
 AT_ZERO = "index_timestep_zero"
 CASES: dict[str, Callable[[], Made]] = {
     "flux": flux,
@@ -281,7 +233,9 @@ CASES: dict[str, Callable[[], Made]] = {
     "minimax h3": minimax_h3,
     "minimax h3, mask": partial(minimax_h3, has_mask=True),
     "ernie image": ernie_image,
-    "ltxv": ltxv,
+    **comfyui_models_pictures.CASES,
+    **comfyui_models_video.CASES,
+    **comfyui_models_wan.CASES,
 }
 
 
@@ -289,7 +243,7 @@ def wide(home: str, name: str, call: dict[str, Any], **config: Any) -> Made:
     """At its real width in bf16, two blocks of it; what its weights are does not matter to a check."""
     import comfy.ops
 
-    kind = getattr(importlib.import_module(f"comfy.ldm.{home}.model"), name)
+    kind = getattr(importlib.import_module(f"comfy.ldm.{home}"), name)
     model = kind(**config, dtype=torch.bfloat16, device="cpu", operations=comfy.ops.disable_weight_init)
     for each in [*model.parameters(), *model.buffers()]:
         nn.init.constant_(each, 0.01 if each.ndim > 1 else 1.0)
@@ -322,7 +276,7 @@ TIME, GUIDANCE = torch.tensor([0.7]), torch.tensor([3.5])
 # Of pictures of 1024 x 1024, and a video of 81 frames of 832 x 480.
 WIDE: dict[str, Callable[[], Made]] = {
     "flux": lambda: wide(
-        *("flux", "Flux"),
+        *("flux.model", "Flux"),
         {
             **{"x": noise(1, 16, 128, 128), "timestep": TIME, "context": noise(1, 512, 4096)},
             **{"y": noise(1, 768), "guidance": GUIDANCE, "control": residuals(1, 4096, 3072)},
@@ -330,7 +284,7 @@ WIDE: dict[str, Callable[[], Made]] = {
         **FLUX_WIDE,
     ),
     "flux 2": lambda: wide(
-        *("flux", "Flux"),
+        *("flux.model", "Flux"),
         {
             **{"x": noise(1, 128, 64, 64), "timestep": TIME, "context": noise(1, 512, 15360), "guidance": GUIDANCE},
             **{"ref_latents": [noise(1, 128, 64, 48)], "ref_latents_method": AT_ZERO},
@@ -338,7 +292,7 @@ WIDE: dict[str, Callable[[], Made]] = {
         **FLUX_2_WIDE,
     ),
     "qwen image": lambda: wide(
-        *("qwen_image", "QwenImageTransformer2DModel"),
+        *("qwen_image.model", "QwenImageTransformer2DModel"),
         {
             **{"x": noise(1, 16, 1, 128, 128), "timestep": TIME, "context": noise(1, 300, 3584)},
             **{"attention_mask": torch.tensor([[1] * 280 + [0] * 20])},
@@ -346,32 +300,43 @@ WIDE: dict[str, Callable[[], Made]] = {
         **QWEN_WIDE,
     ),
     "minimax h3": lambda: wide(
-        *("minimax", "MiniMaxH3Model"),
+        *("minimax.model", "MiniMaxH3Model"),
         {
             **{"x": [noise(1, 24, 21, 60, 104), noise(1, 32, 2, 80)], "timestep": torch.tensor([700.0])},
             **{"context": noise(1, 400, 5120)},
         },
         num_layers=2,
     ),
+    "hidream": lambda: wide(
+        *("hidream.model", "HiDreamImageTransformer2DModel"),
+        {
+            **{"x": noise(1, 16, 128, 128), "t": torch.tensor([700.0]), "y": noise(1, 2048)},
+            **{"context": noise(1, 128, 4096), "encoder_hidden_states_llama3": noise(1, 2, 128, 4096)},
+        },
+        **{"patch_size": 2, "in_channels": 16, "out_channels": 16, "num_layers": 1, "num_single_layers": 1},
+        **{"attention_head_dim": 128, "num_attention_heads": 20, "caption_channels": [4096, 4096]},
+        **{"text_emb_dim": 2048, "axes_dims_rope": (64, 32, 32), "llama_layers": [0, 1]},
+    ),
+    "hidream o1": lambda: wide(
+        *("hidream_o1.model", "HiDreamO1Transformer"),
+        {
+            **{"x": noise(1, 3, 1024, 1024), "timesteps": torch.tensor([700.0]), "ar_len": 63},
+            **{"input_ids": torch.arange(64)[None] + 151610, "position_ids": torch.arange(1088).expand(1, 3, -1)},
+            "vinput_mask": torch.tensor([[False] * 64 + [True] * 1024]),
+        },
+        text_config_overrides={"num_hidden_layers": 2},
+    ),
     "wan 14B": lambda: wide(
-        *("wan", "WanModel"),
+        *("wan.model", "WanModel"),
         {"x": noise(1, 16, 21, 60, 104), "timestep": TIME, "context": noise(1, 512, 4096)},
         **WAN_WIDE,
     ),
+    "ltx 2": lambda: wide(
+        *("lightricks.av_model", "LTXAVModel"),
+        {
+            **{"x": [noise(1, 128, 16, 24, 40), noise(1, 8, 126, 16)], "timestep": TIME, "frame_rate": 25},
+            **{"context": noise(1, 1024, 2 * 3840), "attention_mask": None},
+        },
+        **{"num_layers": 2, "connector_num_layers": 0, "rope_type": "split", "use_middle_indices_grid": True},
+    ),
 }
-
-
-def fresh(value: Any) -> Any:
-    """Copies: models write into what they are given."""
-    if isinstance(value, Tensor):
-        return value.clone()
-    if isinstance(value, dict):
-        return {name: fresh(each) for name, each in value.items()}
-    return [fresh(each) for each in value] if isinstance(value, list) else value
-
-
-def outputs(model: nn.Module, call: dict[str, Any]) -> list[Tensor]:
-    """What it gives: MiniMax H3 a video and its sound, the others one tensor."""
-    with torch.no_grad():
-        found = model(**fresh(call), transformer_options={})
-    return list(found) if isinstance(found, list | tuple) else [found]

@@ -2,7 +2,8 @@
 
 COMFYUI_DIR=DIR COMFYUI_PYTHON=PYTHON python tests/bench/comfyui_native.py [PART...]
 
-DIR and PYTHON are as in `comfyui_session.py`; the parts are the names of PARTS, without one all.
+DIR and PYTHON are as in `comfyui_session.py`; the parts are the names of PARTS, without one all;
+`older` is of a ComfyUI such as 0.3.64, with COMFYUI_MODELS=wan.
 Weights are random and made here. Each line of a table compares the latents that a stock KSampler gives on `cpu*2`
 behind Spread Model with those without it: the same bits, or how far they are apart as a part of the largest. Exits 1
 where anything is not as it must be, and 0 with a word where ComfyUI is not here. COMFYUI_MODELS=flux,h3 chooses
@@ -11,15 +12,17 @@ models.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parent))
@@ -29,8 +32,9 @@ HERE = Path(__file__).resolve().parent
 NODES = HERE / "comfyui_native_nodes"
 DEVICES = "cpu*2"
 EXACT, ROUNDED = 1e-6, 1e-6  # of the largest latent: what is allowed of ulysses, and of a ring
+EXACT_PIXELS = 1e-5
 SAMPLERS = ("euler", "dpmpp_2m", "uni_pc", "euler_ancestral")
-WIDTHS = {"flux": 64, "wan": 4096, "qwen": 3584, "z_image": 64, "h3": 80}
+WIDTHS = {"flux": 64, "flux_gb": 64, "wan": 4096, "qwen": 3584, "z_image": 64, "h3": 80, "sd3": 64, "joy": 4096}
 KINDS = tuple(os.environ.get("COMFYUI_MODELS", "flux,wan,qwen").split(","))
 INTERRUPTS = 20
 More = Mapping[str, tuple[str, Mapping[str, Any]]]
@@ -70,14 +74,33 @@ class Session:
         found = self.ended(self.queue({"ranks": ("TestRanks", {"turn": self._number})}))
         return found["outputs"]["ranks"]["pids"]
 
+    def free(self) -> None:
+        """What ComfyUI is asked to free goes from the ranks, too."""
+        pids = self.ranks()
+        self.host.ask("/free", {"unload_models": True, "free_memory": True})
+        time.sleep(5)
+        left = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+        self.tell(
+            f"{'POST /free, 5 s later':44} {len(left)} of {len(pids)} ranks left", is_right=bool(pids) and not left
+        )
+
     def sampled(self, **given: Any) -> tuple[Any, str]:
         """The latents, or none and why."""
-        import torch
-
         self._number += 1
         name = f"n{self._number}"
+        return self._made(name, nodes_of(name, **given))
+
+    def shown(self, nodes: Mapping[str, Any]) -> tuple[Any, str]:
+        """The pictures of a node `decode`, or none and why."""
+        self._number += 1
+        name = f"n{self._number}"
+        return self._made(name, {**nodes, "show": ("TestShowImage", {"image": ["decode", 0], "name": name})})
+
+    def _made(self, name: str, nodes: Mapping[str, Any]) -> tuple[Any, str]:
+        import torch
+
         try:
-            found = self.ended(self.queue(nodes_of(name, **given)))
+            found = self.ended(self.queue(nodes))
         except Refused as error:
             return None, str(error)[:600]
         if found["status"]["status_str"] != "success":
@@ -104,7 +127,7 @@ class Session:
         self.tell(f"{label:44} {plan:12} {how}", is_right=share <= most)
         return whole
 
-    def refused(self, label: str, words: str, **given: Any) -> None:
+    def refused(self, label: str, words: str, /, **given: Any) -> None:
         """One sentence that names what is wrong, and nothing in place of a result."""
         found, why = self.sampled(**given)
         line = " ".join(why.split())
@@ -134,11 +157,12 @@ def nodes_of(
     words: str = "",
     ends: More | None = None,
     size: tuple[int, int] = (136, 104),
+    loader: str = "UNETLoader",
 ) -> dict[str, Any]:
     """A stock graph: a loader, LoRAs and other nodes before and behind Spread Model, and a KSampler."""
-    made: dict[str, Any] = {
-        "load": ("UNETLoader", {"unet_name": f"tiny_{kind}.safetensors", "weight_dtype": "default"})
-    }
+    file = f"tiny_{kind}.safetensors"
+    named = {"unet_name": file, "weight_dtype": "default"} if loader == "UNETLoader" else {"ckpt_name": file}
+    made: dict[str, Any] = {"load": (loader, named)}
     last = ["load", 0]
 
     def add(key: str, type: str, inputs: Mapping[str, Any]) -> None:
@@ -162,7 +186,8 @@ def nodes_of(
     for key, (type, inputs) in (ends or {}).items():
         made[key] = (type, {"model": last, **inputs})
     for key, number in (("positive", 1), ("negative", 2)):
-        made[key] = ("TestCond", {"seed": number, "tokens": 9, "width": WIDTHS[kind]})
+        tokens = 13 if (key, words) == ("positive", "longer") else 9
+        made[key] = ("TestCond", {"seed": number, "tokens": tokens, "width": WIDTHS[kind]})
     sized = {"width": size[0], "height": size[1], "batch_size": 1}
     made["empty"] = ("EmptySD3LatentImage", sized)
     if kind == "wan":
@@ -190,8 +215,33 @@ def nodes_of(
             first, last_text = [f"apply_{number}", 0], [f"apply_{number}", 1]
     how = {"seed": seed, "steps": steps, "cfg": cfg, "sampler_name": sampler, "scheduler": "simple", "denoise": 1.0}
     wires = {"model": last, "positive": first, "negative": last_text, "latent_image": ["empty", 0]}
+    if words == "mask":
+        made["drawn"] = ("SolidMask", {"value": 1.0, "width": 60, "height": 40})
+        made["masked"] = ("SetLatentNoiseMask", {"samples": ["empty", 0], "mask": ["drawn", 0]})
+        wires["latent_image"] = ["masked", 0]
     made["sample"] = ("KSampler", how | wires)
-    made["show"] = ("TestShow", {"latent": ["sample", 0], "name": name})
+    if words == "experts":  # as templates of Wan 2.2 have it: the second takes on what the first leaves
+        made["load_low"] = ("UNETLoader", {"unet_name": f"tiny_{kind}_low.safetensors", "weight_dtype": "default"})
+        made["shifted"] = ("ModelSamplingSD3", {"model": ["load_low", 0], "shift": 5.0})
+        low = ["shifted", 0]
+        if plan:
+            made["spread_low"] = ("LoomSpreadModel", {"model": low, "devices": DEVICES, "plan": plan})
+            low = ["spread_low", 0]
+        rest = {"noise_seed": seed, **{key: value for key, value in how.items() if key not in ("seed", "denoise")}}
+        part = {"add_noise": "enable", "start_at_step": 0, "end_at_step": 3, "return_with_leftover_noise": "enable"}
+        made["sample"] = ("KSamplerAdvanced", rest | wires | part)
+        part = {"add_noise": "disable", "start_at_step": 3, "end_at_step": 9, "return_with_leftover_noise": "disable"}
+        wires |= {"model": low, "latent_image": ["sample", 0]}
+        made["sample_low"] = ("KSamplerAdvanced", rest | wires | part)
+    if words == "custom":
+        made["noise"] = ("RandomNoise", {"noise_seed": seed})
+        made["chosen"] = ("KSamplerSelect", {"sampler_name": sampler})
+        made["sigmas"] = ("BasicScheduler", {"model": last, "scheduler": "simple", "steps": steps, "denoise": 1.0})
+        guided = {"model": last, "positive": first, "negative": last_text, "cfg": cfg}
+        made["guider"] = ("CFGGuider", guided)
+        given = {"noise": ["noise", 0], "guider": ["guider", 0], "sampler": ["chosen", 0], "sigmas": ["sigmas", 0]}
+        made["sample"] = ("SamplerCustomAdvanced", {**given, "latent_image": ["empty", 0]})
+    made["show"] = ("TestShow", {"latent": ["sample_low" if words == "experts" else "sample", 0], "name": name})
     return made
 
 
@@ -235,6 +285,61 @@ def conditioning(session: Session) -> None:
         nets = {"words": "control", "steps": 6, "size": (144, 112)}  # this kind of net pads nothing
         session.compare("two ControlNets, one for a part of the steps", plan, most=most, **nets)
     session.compare("a reference picture, cfg 1", "ring=2", most=ROUNDED, words="reference", cfg=1.0)
+
+
+def others(session: Session) -> None:
+    """Nodes of core that change a MODEL in ways that stay in the host, before and behind; loaders; two experts."""
+    for type, inputs in (
+        ("CFGZeroStar", {}),
+        ("CFGNorm", {"strength": 0.9, "pre_cfg": True}),
+        ("RenormCFG", {"cfg_trunc": 100.0, "renorm_cfg": 1.2}),
+        ("FreSca", {"scale_low": 1.0, "scale_high": 1.25, "freq_cutoff": 4}),
+        ("TCFG", {}),
+        ("Mahiro", {}),
+        ("Epsilon Scaling", {"scaling_factor": 1.01}),
+        ("TemporalScoreRescaling", {"tsr_k": 0.9, "tsr_sigma": 1.0}),
+        ("APG", {"eta": 0.5, "norm_threshold": 5.0, "momentum": -0.3}),
+        ("LazyCache", {"reuse_threshold": 0.2, "start_percent": 0.15, "end_percent": 0.95, "verbose": False}),
+        ("ScaleROPE", {f"{kind}_{axis}": 1.5 for kind in ("scale", "shift") for axis in "xyt"}),
+        ("DifferentialDiffusion", {"strength": 1.0}),
+    ):
+        whole = session.compare(f"{type} before", "ulysses=2", before={"other": (type, inputs)})
+        session.compare(f"{type} behind", "ulysses=2", whole=whole, after={"other": (type, inputs)})
+    windows: dict[str, Any] = {"context_length": 2, "context_overlap": 1, "context_schedule": "standard_static"}
+    windows |= {"context_stride": 1, "closed_loop": False, "fuse_method": "pyramid", "dim": 2, "freenoise": False}
+    windows |= {"cond_retain_index_list": "", "latent_retain_index_list": "", "split_conds_to_windows": False}
+    windows["causal_window_fix"] = True
+    if "wan" in KINDS:
+        session.compare("ContextWindowsManual", "ulysses=2", kind="wan", after={"o": ("ContextWindowsManual", windows)})
+        session.compare("two experts, one after the other", "ulysses=2", kind="wan", words="experts", steps=6)
+    session.compare("a mask of what is painted anew", "ulysses=2", words="mask")
+    session.compare("a checkpoint", "ulysses=2", loader="CheckpointLoaderSimple")
+    session.compare("SamplerCustomAdvanced", "ulysses=2", words="custom")
+
+
+def guidance(session: Session) -> None:
+    """Conditionings that ComfyUI batches, each on a rank of its own; and where it asks for one at a time."""
+    kinds = tuple(kind for kind in KINDS if kind != "h3")  # of which it batches none
+    for kind in kinds:
+        for sampler in SAMPLERS:
+            how = {"kind": kind, "sampler": sampler}
+            whole = session.compare(f"{kind}, {sampler}, cfg 3", "cfg=2", most=ROUNDED, **how)
+            session.compare(f"{kind}, {sampler}, cfg 3", "auto", most=ROUNDED, whole=whole, **how)
+        for plan in ("auto", "ulysses=2"):
+            session.compare(f"{kind}, cfg 1 behind cfg 3", plan, kind=kind, cfg=1.0)
+        session.refused(f"{kind}, cfg=2 at cfg 1", "use plan ulysses=2", kind=kind, plan="cfg=2", cfg=1.0)
+    session.compare("a LoRA behind", "cfg=2", most=ROUNDED, behind=(0.8,))
+    # For an area of one branch ComfyUI makes the same of the other, and batches both.
+    session.compare("conditioning for an area", "cfg=2", most=ROUNDED, words="area")
+    session.compare("a text longer than the other", "auto", words="longer")
+    session.refused("a text longer than the other", "each forward is of one row", plan="cfg=2", words="longer")
+    other = {"other": ("TestMultiGpu", {})}
+    session.refused("MultiGPU CFG Split before", "MultiGPU", plan="cfg=2", before=other)
+    session.refused("MultiGPU CFG Split behind", "MultiGPU", plan="cfg=2", after=other)
+    whole, _ = session.sampled(cfg=1.0, seed=78)
+    found, why = session.sampled(plan="cfg=2", cfg=1.0, whole=True, seed=78)
+    is_right = found is not None and apart(whole, found) == 0
+    session.tell(f"{'cfg=2 at cfg 1, whole runs allowed':44} ran whole {why[:200]}", is_right=is_right)
 
 
 def overhead(session: Session) -> None:
@@ -325,52 +430,128 @@ def ranks(session: Session) -> None:
     file = session.host.base / "output" / "killed.pt"
     is_right = file.exists() and apart(again, torch.load(file, weights_only=True)) <= EXACT
     session.tell(f"{'a rank killed within a prompt':44} {found['status']['status_str']}", is_right=is_right)
-    pids = session.ranks()
-    session.host.ask("/free", {"unload_models": True, "free_memory": True})
-    time.sleep(5)
-    left = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
-    session.tell(
-        f"{'POST /free, 5 s later':44} {len(left)} of {len(pids)} ranks left", is_right=bool(pids) and not left
-    )
+    session.free()
     session.compare("the next prompt", "ulysses=2", seed=9)
+
+
+def vae(session: Session) -> None:
+    """Stock VAE Decode behind Spread VAE, untiled and in tiles, and what Spread VAE does not take."""
+    for kind, shape in (("flux", "2 16 18 13"), ("wan", "1 16 3 9 11"), ("flux", "1 16 3 9")):
+        inputs: Mapping[str, Any] = {"vae_name": f"tiny_{kind}.safetensors"}
+        load = {"load": ("VAELoader", inputs), "latent": ("TestLatent", {"seed": 3, "shape": shape})}
+        for decoder, more in (
+            ("VAEDecode", {}),
+            ("VAEDecodeTiled", {"tile_size": 64, "overlap": 32, "temporal_size": 64, "temporal_overlap": 8}),
+        ):
+            wired = {"samples": ["latent", 0], **more}
+            whole, why = session.shown(load | {"decode": (decoder, {"vae": ["load", 0], **wired})})
+            assert whole is not None, why
+            spread = load | {"spread": ("LoomSpreadVAE", {"vae": ["load", 0], "devices": DEVICES})}
+            found, why = session.shown(spread | {"decode": (decoder, {"vae": ["spread", 0], **wired})})
+            label = f"{kind} {shape}, {decoder}"
+            if found is None:
+                session.tell(f"{label:44} fails: {why[:300]}", is_right=False)
+                continue
+            share = apart(whole, found)
+            session.tell(f"{label:44} {share:.1e} of the largest", is_right=share <= EXACT_PIXELS)
+    session.free()
+    alone = {
+        "load": ("VAELoader", {"vae_name": "pixel_space"}),
+        "latent": ("TestLatent", {"seed": 3, "shape": "1 3 8 8"}),
+    }
+    spread = alone | {"spread": ("LoomSpreadVAE", {"vae": ["load", 0], "devices": DEVICES})}
+    found, why = session.shown(spread | {"decode": ("VAEDecode", {"vae": ["spread", 0], "samples": ["latent", 0]})})
+    session.tell(f"{'another VAE':44} refused: {why[:200]}", is_right=found is None and "by rows" in why)
+
+
+def older(session: Session) -> None:
+    """Of a ComfyUI that keeps no recipes: refused, and where whole runs are allowed it runs whole."""
+    import torch
+
+    session.refused("a ComfyUI that keeps no recipes", "update ComfyUI", plan="ulysses=2", kind="wan")
+    whole, _ = session.sampled(kind="wan")
+    found, why = session.sampled(plan="ulysses=2", whole=True, kind="wan")
+    is_right = found is not None and all(map(torch.equal, whole, found))
+    session.tell(f"{'whole runs allowed':44} {why[:200] or 'ran whole'}", is_right=is_right)
+
+
+def streaming(session: Session) -> None:
+    """The same bits where ranks may not hold the model whole, with LoRAs, and in each of two budgets."""
+    for budget, words in (("26MB", "0 of 5 blocks stay"), ("32MB", " of 5 blocks stay"), ("1GB", "")):
+        with started({"LATENTLOOM_MEMORY": budget}) as host:
+            inner = Session(host)
+            for plan, most in (("ulysses=2", EXACT), ("ring=2", ROUNDED)):
+                inner.compare(f"{budget} of memory", plan, most=most)
+            inner.compare(f"{budget}, LoRAs before and behind", "ulysses=2", lora=(0.5,), behind=(0.4, -0.2))
+            inner.compare(f"{budget}, LoRA changed", "ulysses=2", lora=(0.3,))
+            inner.compare(f"{budget}, LoRA removed", "ulysses=2", seed=6)
+            log = host.log.read_text(errors="replace")
+            is_right = words in log if words else "blocks stay" not in log
+            inner.tell(f"{budget}: {log.count(words) if words else 0} times told {words!r}", is_right=is_right)
+            session.failed += inner.failed
+            session.num_checked += inner.num_checked
+    with started({"LATENTLOOM_MEMORY": "10MB"}) as host:
+        inner = Session(host)
+        inner.refused("too small a budget", "even with its blocks brought one by one", plan="ulysses=2")
+        session.failed += inner.failed
+        session.num_checked += inner.num_checked
 
 
 PARTS = {
     "models": models,
     "lora": lora,
     "conditioning": conditioning,
+    "others": others,
+    "guidance": guidance,
     "interrupts": interrupts,
     "traps": traps,
     "ranks": ranks,
     "overhead": overhead,
+    "vae": vae,
+    "streaming": streaming,
 }
+OTHERS = {"older": older}  # of another ComfyUI, by their names alone
 
 
-def prepared(checkout: Path, python: str, base: Path) -> None:
+def prepared(checkout: Path, python: str, base: Path, kinds: tuple[str, ...] = KINDS) -> None:
     """Models and the nodes of this script in the server's folder."""
     (base / "custom_nodes" / NODES.name).symlink_to(NODES, target_is_directory=True)
-    for name in ("diffusion_models", "loras", "controlnet"):
+    for name in ("diffusion_models", "loras", "controlnet", "checkpoints", "vae"):
         (base / "models" / name).mkdir(parents=True)
     (base / "output").mkdir()
     surroundings = os.environ | ALONE | {"PYTHONPATH": str(SHIMS)}
-    command = [python, str(HERE / "comfyui_native_models.py"), str(base / "models"), *dict.fromkeys(("flux", *KINDS))]
+    command = [python, str(HERE / "comfyui_native_models.py"), str(base / "models"), *dict.fromkeys(("flux", *kinds))]
     subprocess.run(command, cwd=checkout, env=surroundings, check=True)
 
 
+@contextlib.contextmanager
+def started(more: Mapping[str, str] = MappingProxyType({})) -> Iterator[Host]:
+    """A server, with this more in its environment."""
+    folder, python = Path(os.environ["COMFYUI_DIR"]).resolve(), os.environ.get("COMFYUI_PYTHON", sys.executable)
+
+    def prepare(base: Path) -> None:
+        prepared(folder, python, base)
+        os.environ.update(more)
+
+    try:
+        with comfyui(folder, python, "--use-pytorch-cross-attention", prepare=prepare) as host:
+            yield host
+    finally:
+        for name in more:
+            os.environ.pop(name, None)
+
+
 def main(parts: list[str]) -> int:
-    checkout, python = os.environ.get("COMFYUI_DIR", ""), os.environ.get("COMFYUI_PYTHON", sys.executable)
+    checkout = os.environ.get("COMFYUI_DIR", "")
     if not checkout or not (Path(checkout) / "main.py").is_file():
         print("blocked: COMFYUI_DIR names no checkout of ComfyUI")
         return 0
-    folder = Path(checkout).resolve()
-    with comfyui(
-        folder, python, "--use-pytorch-cross-attention", prepare=lambda base: prepared(folder, python, base)
-    ) as host:
+    with started() as host:
         session = Session(host)
         print("ComfyUI", host.ask("/system_stats")["system"]["comfyui_version"], flush=True)
         for name in parts or PARTS:
             print(name, flush=True)
-            PARTS[name](session)
+            (PARTS | OTHERS)[name](session)
         if copy := os.environ.get("COMFYUI_LOG"):
             shutil.copy(host.log, copy)
     print(f"{session.num_checked} checks, {len(session.failed)} failed")

@@ -1,4 +1,4 @@
-"""Tiny checkpoints in ComfyUI's own format, with random weights, a LoRA and a ControlNet.
+"""Tiny checkpoints in ComfyUI's own format, with random weights, a LoRA, a ControlNet and VAEs.
 
 python comfyui_native_models.py FOLDER NAME...
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from comfyui_made import built
 from safetensors.torch import save_file
 
 folder, names = Path(sys.argv[1]), sys.argv[2:]
@@ -40,6 +41,16 @@ def control() -> Any:
     from comfy.ldm.flux.controlnet import ControlNetFlux
 
     return ControlNetFlux(**(FLUX | {"depth": 2, "depth_single_blocks": 1}), **ON_CPU)
+
+
+def flux_gb() -> Any:
+    """About a gigabyte, for what is told of memory."""
+    from comfy.ldm.flux.model import Flux
+
+    given = {"in_channels": 16, "out_channels": 16, "vec_in_dim": 32, "context_in_dim": 64, "hidden_size": 1024}
+    given |= {"mlp_ratio": 4.0, "num_heads": 8, "depth": 4, "depth_single_blocks": 8, "axes_dim": [16, 56, 56]}
+    given |= {"theta": 10000, "patch_size": 2, "qkv_bias": True, "guidance_embed": True, "txt_ids_dims": []}
+    return built(Flux, **given, **ON_CPU)
 
 
 def qwen() -> Any:
@@ -74,8 +85,22 @@ def h3() -> Any:
     return MiniMaxH3Model(rope_inv_freq_len=4, **given, **ON_CPU)
 
 
-def filled(model: Any, std: float) -> Any:
-    torch.manual_seed(0)
+def sd3() -> Any:
+    from comfy.ldm.modules.diffusionmodules.mmdit import OpenAISignatureMMDITWrapper
+
+    given = {"input_size": None, "in_channels": 16, "depth": 2, "num_patches": 256, "pos_embed_max_size": 16}
+    words = {"target": "torch.nn.Linear", "params": {"in_features": 64, "out_features": 128}}
+    return OpenAISignatureMMDITWrapper(adm_in_channels=32, context_embedder_config=words, **given, **ON_CPU)
+
+
+def joy() -> Any:
+    from comfy.ldm.joyimage.model import JoyImageTransformer3DModel
+
+    return JoyImageTransformer3DModel(hidden_size=256, num_attention_heads=2, num_layers=2, **ON_CPU)
+
+
+def filled(model: Any, std: float, seed: int = 0) -> Any:
+    torch.manual_seed(seed)
     for name, each in [*model.named_parameters(), *model.named_buffers()]:
         if not each.is_floating_point() or not each.numel():
             continue
@@ -90,7 +115,7 @@ def filled(model: Any, std: float) -> Any:
 def lora(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     made, generator = {}, torch.Generator().manual_seed(3)
     for key, each in weights.items():
-        if key.endswith(("qkv.weight", "linear1.weight")):
+        if key.endswith(("qkv.weight", "linear1.weight", "qkv_proj.weight", "condition_proj.weight")):
             path = "diffusion_model." + key.removesuffix(".weight")
             made[f"{path}.lora_up.weight"] = torch.randn(each.shape[0], 4, generator=generator) * 0.1
             made[f"{path}.lora_down.weight"] = torch.randn(4, each.shape[1], generator=generator) * 0.1
@@ -98,15 +123,50 @@ def lora(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return made
 
 
-MODELS = {"flux": flux, "qwen": qwen, "wan": wan, "z_image": z_image, "h3": h3}
+def vaes() -> dict[str, Any]:
+    from comfy.ldm.modules.diffusionmodules.model import Decoder
+    from comfy.ldm.wan.vae import WanVAE
+
+    given = {"ch": 32, "out_ch": 3, "ch_mult": [1, 2, 4, 4], "num_res_blocks": 2, "attn_resolutions": []}
+    picture = torch.nn.Module()
+    picture.decoder = Decoder(in_channels=3, resolution=256, z_channels=16, **given)
+    more = {"num_res_blocks": 2, "temperal_downsample": [False, True, True]}
+    return {"flux": picture, "wan": WanVAE(dim=16, z_dim=16, dim_mult=[1, 2, 4, 4], **more)}
+
+
+MODELS = {
+    "flux": flux,
+    "flux_gb": flux_gb,
+    "qwen": qwen,
+    "wan": wan,
+    "z_image": z_image,
+    "h3": h3,
+    "sd3": sd3,
+    "joy": joy,
+}
 for name in names:
     std = {"z_image": 0.01, "qwen": 0.01}.get(name, 0.03)  # about 1 / sqrt(width): wider ones would overflow
     model = filled(MODELS[name](), std)
     weights = {key: each.detach().contiguous().clone() for key, each in model.state_dict().items()}
     save_file(weights, folder / "diffusion_models" / f"tiny_{name}.safetensors")
     print(name, f"{sum(each.numel() for each in weights.values()) / 1e6:.1f} M", flush=True)
+    if name == "wan":  # the expert for the last steps
+        low = {key: each.detach().clone() for key, each in filled(model, std, seed=1).state_dict().items()}
+        save_file(low, folder / "diffusion_models" / "tiny_wan_low.safetensors")
+    if name in ("flux", "h3"):
+        save_file(lora(weights), folder / "loras" / f"tiny_{name}.safetensors")
     if name == "flux":
-        save_file(lora(weights), folder / "loras" / "tiny_flux.safetensors")
+        whole = {f"model.diffusion_model.{key}": each for key, each in weights.items()}
+        save_file(whole, folder / "checkpoints" / "tiny_flux.safetensors")
         net = {key: each.detach().clone() for key, each in filled(control(), 0.05).state_dict().items()}
         net = {key.replace("_norm.weight", "_norm.scale"): each for key, each in net.items()}  # as its files have it
         save_file(net, folder / "controlnet" / "tiny_flux.safetensors")
+for name, model in vaes().items():
+    torch.manual_seed(0)
+    for key, each in model.state_dict().items():
+        width = each.shape[1:].numel() if each.ndim > 1 and "gamma" not in key else 400
+        torch.nn.init.normal_(each, mean=float("norm" in key or "gamma" in key), std=width**-0.5)
+    save_file(
+        {key: each.contiguous() for key, each in model.state_dict().items()},
+        folder / "vae" / f"tiny_{name}.safetensors",
+    )

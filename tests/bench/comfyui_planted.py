@@ -36,7 +36,7 @@ MOST_S, MOST_BYTES = 10.0, 1e9
 
 def planted(name: str, split: Any) -> Any:
     """A plan with that mistake in it."""
-    from latentloom.nodes.hosts.native.plans import JOINT
+    from latentloom.nodes.hosts.native.splits.plans import JOINT
     from latentloom.parallel.sharding.split_plan import Along, Spans
 
     inputs = {path: dict(specs) for path, specs in split.inputs.items()}
@@ -79,7 +79,7 @@ def tried(kind: str, plan: str, case: str, plant: str) -> dict[str, Any]:
     from comfyui_models import CASES, WIDE
 
     from latentloom.nodes.hosts.native.checked import check_first_use
-    from latentloom.nodes.hosts.native.plans import plan_of
+    from latentloom.nodes.hosts.native.splits.plans import plan_of
     from latentloom.parallel.mesh import mesh_for
     from latentloom.parallel.plan import ParallelPlan
     from latentloom.parallel.progress import Progress
@@ -99,12 +99,14 @@ def tried(kind: str, plan: str, case: str, plant: str) -> dict[str, Any]:
         try:
             said, is_refused = (
                 check_first_use(
-                    model, given, split=split, mesh=mesh, device="cpu", progress=Told(), patches=(kind, plant)
+                    model, given, split=split, mesh=mesh, device="cpu", progress=Told(), patches=(kind, case, plant)
                 ),
                 False,
             )
         except NotTheSame as error:
             said, is_refused = str(error), True
+        except Exception as error:
+            said, is_refused = f"{type(error).__name__}: {error}", False
     seconds, size = time.process_time() - began, peak.most - peak.before
     return {"said": said, "is_refused": is_refused, "seconds": seconds, "bytes": size, "phases": phases}
 

@@ -52,6 +52,7 @@ class Host:
     url: str
     base: Path
     log: Path
+    pid: int = 0
 
     def ask(self, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -129,7 +130,7 @@ def comfyui(
         with log.open("wb") as out:
             server = subprocess.Popen(command, cwd=checkout, env=surroundings, stdout=out, stderr=subprocess.STDOUT)
         try:
-            host = Host(f"http://127.0.0.1:{port}", base, log)
+            host = Host(f"http://127.0.0.1:{port}", base, log, server.pid)
             wait_for(host, server)
             yield host
         except BaseException:

@@ -98,6 +98,17 @@ class OneSequence(nn.Module):
         return x
 
 
+class Flattened(OneSequence):
+    """Whose last layer sees the tokens of all items in one dim, item by item."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor, zero_index: int | None = None, segments: Rows = None) -> Tensor:
+        return self.last(super().forward(x).flatten(0, 1)).unflatten(0, (x.shape[0], -1))
+
+
 def two_streams(*, behind: str = "text") -> SplitPlan:
     return SplitPlan(
         order=JOINT,
@@ -123,6 +134,13 @@ ONE_SEQUENCE = SplitPlan(
     outputs={"blocks.-1": tokens(1)},
 )
 
+FLATTENED = SplitPlan(
+    order=("tokens",),
+    blocks=("blocks",),
+    inputs={"blocks.0": {"x": tokens(1)}},
+    outputs={"last": tokens(0, batched=True)},
+)
+
 
 def rows_of(count: int) -> Rows:
     """A reference at time zero behind the picture, and the last rows with a time each."""
@@ -138,6 +156,7 @@ def cases() -> dict[str, tuple[nn.Module, SplitPlan, dict[str, Any]]]:
         "no rows": (TwoStreams(), two_streams(), {"img": img, "txt": txt}),
         "not behind the text": (TwoStreams(), two_streams(behind=""), {"img": img, "txt": txt, "rows": rows_of(13)}),
         "a count": (OneSequence(), ONE_SEQUENCE, {"x": x, "zero_index": 7}),
+        "items in one dim": (Flattened(), FLATTENED, {"x": torch.randn(2, 11, WIDTH)}),
         "segments": (OneSequence(), ONE_SEQUENCE, {"x": x, "segments": [*(rows_of(11) or ())[:2], (9, None, 0)]}),
     }
 

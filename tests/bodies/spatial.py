@@ -43,6 +43,12 @@ def _in_pieces(x: Tensor) -> Tensor:
     return torch.cat([F.conv3d(each, weight) for each in (first, torch.cat([first[:, :, -2:], second], 2))], 2)
 
 
+def _carried(x: Tensor) -> Tensor:
+    """A convolution of frames behind two that were kept of padded ones, as ComfyUI's HunyuanVideo does it."""
+    padded = F.pad(_video(x.repeat(2, 1, 1, 1)), (1, 1, 1, 1, 0, 0), mode="replicate")
+    return F.conv3d(torch.cat([padded[:, :, :2].clone(), padded[:, :, 2:]], 2), latents((6, 8, 3, 3, 3)))
+
+
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "conv2d": lambda x: F.conv2d(x, latents((6, 8, 3, 3)), latents((6,)), padding=1),
     "conv2d in groups": lambda x: F.conv2d(x, latents((8, 4, 3, 5)), padding=(1, 2), groups=2),
@@ -52,6 +58,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "pad by reflection": lambda x: F.conv2d(F.pad(x, (1, 1, 1, 1), mode="reflect"), latents((6, 8, 3, 3))),
     "conv2d over few rows": lambda x: F.conv2d(x, latents((6, 8, 5, 5)), padding=2),
     "convolve in pieces": _in_pieces,
+    "convolve behind what was kept": _carried,
     "conv_transpose3d": lambda x: F.conv_transpose3d(_video(x), latents((8, 6, 1, 2, 3)), stride=(1, 2, 2)),
     "group_norm": lambda x: F.group_norm(x, 4, latents((8,)), latents((8,))),
     "group_norm of a video": lambda x: F.group_norm(_video(x), 2),

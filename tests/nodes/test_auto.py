@@ -1,7 +1,6 @@
 """The plan `auto`, chosen by prediction, alike in preview and run; and plans that round differently, by name alone."""
 
 import dataclasses
-import json
 import logging
 import threading
 import time
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from latentloom.__main__ import main
 from latentloom.nodes.execution.events import Event
 from latentloom.nodes.execution.manifest import workflow_sha256
 from latentloom.nodes.execution.schedule import Schedule
@@ -178,23 +176,6 @@ def test_rows_of_a_decode_are_part_of_its_key(monkeypatch: pytest.MonkeyPatch) -
     plain = keys()
     monkeypatch.setattr(placement, "decoders_for", lambda model, wanted, plan: plan.num_ranks)
     assert changed(keys(), plain) == {"decode", "save"} and keys(num=0) == plain
-
-
-def test_relearn_is_taken_and_says_that_it_does_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    kept = tmp_path / "latentloom" / "plans" / "0.json"  # as an older version left it
-    kept.parent.mkdir(parents=True)
-    kept.write_text('{"format": 1, "model": "builtin:bobbin", "plan": "ring=2", "is_measured": true}')
-    assert main(["plan", "--relearn"]) == 0
-    told = capsys.readouterr()
-    assert told.out == "" and "--relearn does nothing any more" in told.err
-    asked = ["builtin:bobbin", "--machine", "2xH100-nvlink", "--json"]
-    assert main(["plan", *asked]) == main(["plan", *asked, "--relearn"]) == 0
-    first, second = capsys.readouterr().out.split("]\n[")
-    assert json.loads(first + "]") == json.loads("[" + second)
-    assert str(choose(at(2), UNGUIDED)[0]) == "ulysses=2"
 
 
 # ---- carried by results

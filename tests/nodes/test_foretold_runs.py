@@ -173,7 +173,7 @@ def test_without_a_prediction_nothing_is_made_up(
     assert [event.left_s for event in told if event.kind == "progress"] == [None, None, 3.0, None]
     nodes = manifest(tmp_path, toys.graph(NODES), result)["nodes"]
     assert "foreseen" not in nodes["first"] and "took" not in nodes["first"]
-    assert "denoises" not in Report(folder=tmp_path, overrides={}, result=result).to_plain()
+    assert "denoises" not in Report(point=1, folder=tmp_path, overrides={}, result=result).to_plain()
 
 
 def test_prediction_and_outcome_are_in_events_manifest_and_report(
@@ -190,7 +190,7 @@ def test_prediction_and_outcome_are_in_events_manifest_and_report(
         "predicted 49 s, took 68.5 s, and 2 s more until it was warm, which is +40% (text 1.5 s, not 1 s; "
         "steps 12 s, not 8 s; decoding 55 s, not 40 s): latentloom plan MODEL --measure"
     )
-    json.dumps(plain := Report(folder=tmp_path, overrides={}, result=result).to_plain())
+    json.dumps(plain := Report(point=1, folder=tmp_path, overrides={}, result=result).to_plain())
     assert plain["denoises"]["first"] == {"foreseen": denoise["foreseen"], "took": denoise["took"]}
 
 

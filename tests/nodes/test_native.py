@@ -3,6 +3,7 @@
 import functools
 import inspect
 import json
+import subprocess
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from torch import nn
 from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS, NODE_DISPLAY_NAME_MAPPINGS
 from latentloom.nodes.hosts.native import border, patches, recipe, shell
 from latentloom.nodes.hosts.native.border import Border, Sent, named, sendable
-from latentloom.nodes.hosts.native.node import SpreadModel, plan_for
+from latentloom.nodes.hosts.native.node import SpreadModel, place_for, plan_for
 from latentloom.nodes.hosts.native.on_rank import KEEP, KEPT, LACKING, Held, Options, _here
 from latentloom.parallel.errors import BadInput
 from latentloom.parallel.plan import ParallelPlan
@@ -139,6 +140,13 @@ def test_a_core_loader_is_told_by_name_and_called_alike(tmp_path: Path) -> None:
 def test_a_loader_that_is_none_of_core_s_is_refused_by_name(init: Any) -> None:
     with pytest.raises(ValueError, match="use one of ComfyUI's own loaders"):
         recipe.recipe_of(Patcher(cached_patcher_init=init))
+
+
+def test_a_comfyui_that_keeps_no_recipes_is_to_be_updated() -> None:
+    patcher = Patcher()
+    del patcher.cached_patcher_init
+    with pytest.raises(ValueError, match="update ComfyUI"):
+        recipe.recipe_of(patcher)
 
 
 def test_an_object_among_a_loader_s_options_is_refused_by_name(tmp_path: Path) -> None:
@@ -367,6 +375,48 @@ def test_where_whole_runs_are_allowed_the_host_does_it_and_says_so(
         Asked(TWO, ParallelPlan(ulysses=2), {}).before(Patcher(**REFUSED["attn1_patch"]))
 
 
+def test_conditionings_are_shared_out_where_comfyui_batches_them_and_one_alone_is_refused(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(border, "count_ranks", lambda: None)
+    at = Asked(TWO, ParallelPlan(cfg=2), {})
+    at.before(Patcher())
+    with pytest.raises(ValueError, match=r"^plan cfg=2: cfg has nothing to do here.*use plan ulysses=2, or set allow"):
+        asked(at)
+    model = Model()
+    call = Executor(model._forward, model, [at.forward])
+    assert torch.equal(call.execute(torch.ones(2, 4), torch.ones(2), torch.ones(2, 9, 64)), torch.full((2, 4), 3.0))
+    assert at.num_asked == 1 and at.requests[0]["plan"] == "cfg=2"
+    at = Asked(TWO, ParallelPlan(cfg=2), {}, allow_whole=True)
+    at.before(Patcher())
+    assert torch.equal(asked(at), torch.full((1, 4), 2.0)) and "runs whole on the host: plan cfg=2" in caplog.text
+
+
+def test_auto_is_chosen_at_the_first_call_and_anew_where_rows_do_not_fit(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def chosen(module: Any, split: Any, given: Any, place: Place) -> tuple[ParallelPlan, str]:
+        plan = ParallelPlan(cfg=2) if len(given["x"]) == 2 else ParallelPlan(ulysses=2)
+        return plan, f"plan auto is {plan}"
+
+    monkeypatch.setattr(border, "count_ranks", lambda: None)
+    monkeypatch.setattr(border, "plan_of", lambda _: None)
+    monkeypatch.setattr(border, "choose", chosen)
+    caplog.set_level("INFO", "latentloom")
+    at, model = Asked(TWO, None, {}), Model()
+    call = Executor(model._forward, model, [at.forward])
+    told = []
+    for sizes in ((2, 2, 1, 2), (1, 2)):  # of two runs
+        at.before(Patcher())
+        for rows in sizes:
+            call.execute(torch.ones(rows, 4), torch.ones(rows), torch.ones(rows, 9, 64))
+            told.append((at.requests[-1]["plan"], at._told))
+    plans = [plan for plan, _ in told]
+    assert plans == ["cfg=2", "cfg=2", "ulysses=2", "ulysses=2", "ulysses=2", "ulysses=2"]
+    assert told[0] == told[1] and len({*told}) == 2  # ranks see that another plan is another
+    assert caplog.text.count("Spread Model: plan auto is") == 3
+
+
 # ---- conditioning, once
 
 
@@ -435,20 +485,20 @@ def test_a_shell_s_model_has_shapes_and_no_memory_and_the_other_keeps_its_weight
 @pytest.mark.parametrize(
     ("devices", "plan", "words"),
     [
-        ("cpu*2", "cfg=2", "not by guidance"),
-        ("cpu*2", "layers=2", "spread by its tokens"),
-        ("cpu*2", "ulysses=2,weights=2", "spread by its tokens"),
-        ("cpu", "auto", "one device"),
+        ("cpu*2", "layers=2", "not by layers or weights; use cfg, ulysses"),
+        ("cpu*2", "cfg=2,weights=2", "not by layers or weights; use cfg, ulysses"),
+        ("cpu", "auto", "^Spread Model was given one device, cpu; name two"),
     ],
 )
 def test_plans_that_are_not_done_here_are_refused(devices: str, plan: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        plan_for(read_place(devices, plan))
+        plan_for(place_for(devices, plan, "Spread Model"))
 
 
-def test_auto_is_what_rounds_as_one_device_does() -> None:
-    assert str(plan_for(read_place("cpu*2", "auto"))) == "ulysses=2"
+def test_a_plan_that_is_named_is_taken_and_auto_is_chosen_later() -> None:
+    assert plan_for(read_place("cpu*2", "auto")) is None
     assert str(plan_for(read_place("cpu*2", "allgather=2"))) == "allgather=2"
+    assert str(plan_for(read_place("cpu*4", "cfg=2,ulysses=2"))) == "cfg=2,ulysses=2"
 
 
 def test_without_leave_a_model_without_a_plan_is_refused_and_with_it_left_whole(
@@ -459,6 +509,35 @@ def test_without_leave_a_model_without_a_plan_is_refused_and_with_it_left_whole(
         SpreadModel().spread_model(patcher, "cpu*2")
     [found] = SpreadModel().spread_model(patcher, "cpu*2", allow_whole=True)
     assert found.model is patcher.model and "runs whole" in caplog.text
+
+
+@pytest.mark.parametrize("system", ["win32", "darwin"])
+def test_where_ranks_cannot_be_it_says_so_at_once_and_leaves_the_graph_whole_with_leave_alone(
+    system: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    patcher = Patcher()
+    with pytest.raises(ValueError, match=f"several devices need Linux 5.3 or newer, and this is {system}"):
+        SpreadModel().spread_model(patcher)
+    [found] = SpreadModel().spread_model(patcher, allow_whole=True)
+    assert found.model is patcher.model and not found.wrappers
+    assert f"it runs whole on the host: several devices need Linux 5.3 or newer, and this is {system}" in caplog.text
+
+
+def test_the_nodes_load_where_python_has_no_modules_of_unix() -> None:
+    code = """
+import sys
+sys.modules.update(dict.fromkeys(("fcntl", "resource", "pwd", "grp", "termios", "pty", "curses", "readline")))
+import os
+for name in ("pidfd_open", "memfd_create", "sched_getaffinity", "fork", "getuid", "geteuid"):
+    vars(os).pop(name, None)
+import torch, diffusers
+sys.platform = "win32"
+import latentloom
+print(latentloom.NODE_CLASS_MAPPINGS["LoomSpreadModel"].TITLE)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "Spread Model\n", done.stderr
 
 
 def test_the_node_is_registered_with_what_comfyui_asks_of_one() -> None:

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from bodies import native
-from latentloom.nodes.hosts.native.plans import FLUX, PLANS, plan_of
+from latentloom.nodes.hosts.native.splits.plans import BEFORE, FLUX, PLANS, plan_of
 from latentloom.pipelines.selfcheck.passes import check_room, in_fp32
 from latentloom.pipelines.split_plans import SPLIT_PLANS
 from support.outside import python
 
-RIGHT = ["picture", "references", "control", "one time", "times of frames"]
+RIGHT = ["picture", "references", "control", "one time", "times of frames", "video and sound", "guides"]
 WRONG = [
     "wrong: rows not behind the text",
     "wrong: times of frames not cut",
@@ -31,6 +31,29 @@ def test_stand_ins_by_the_plans_of_the_classes_give_what_they_give_whole(ranks: 
         assert len({str(each[name][1]) for each in found}) == 1, name
 
 
+@pytest.mark.parametrize("plan", ["ulysses=3", "ring=2", "allgather=2"])
+def test_rows_sums_windows_and_kept_prompts_give_what_they_give_whole(ranks: Any, plan: str) -> None:
+    found = [each for each in ranks.run("bodies.native_sound:answers", plan) if each is not None]
+    for name in found[0]:
+        assert all(max(each[name][:2]) <= 1e-5 for each in found), name
+        assert len({str(each[name][2]) for each in found}) == 1, name
+
+
+@pytest.mark.parametrize("plan", ["ulysses=3", "ulysses=2,ring=2"])
+def test_side_blocks_what_frames_are_told_and_methods_of_blocks_give_what_they_give_whole(
+    ranks: Any, plan: str
+) -> None:
+    found = [each for each in ranks.run("bodies.native_wan:answers", plan) if each is not None]
+    for name in found[0]:
+        assert all(each[name][0] <= 1e-5 for each in found), name
+        assert len({str(each[name][1]) for each in found}) == 1, name
+
+
+def test_frames_that_are_not_of_as_many_tokens_each_are_refused(ranks: Any) -> None:
+    said = {*ranks.run("bodies.native_wan:of_odd_frames", "ulysses=2")} - {None}
+    assert len(said) == 1 and said.pop().startswith("Like: 105 tokens do not share out to 4 frames; give it as many")
+
+
 @pytest.mark.parametrize("plan", ["ulysses=4", "ulysses=2,ring=2"])
 def test_a_plan_that_is_wrong_without_a_word_is_refused_at_its_first_use(ranks: Any, plan: str) -> None:
     for found in ranks.run("bodies.native:first_uses", plan, [(name, {}) for name in WRONG]):
@@ -45,7 +68,7 @@ def test_plans_that_are_right_pass_and_are_asked_once_for_each_kind_of_inputs(ra
     again: list[tuple[str, dict[str, Any]]] = [*once, ("", {}), *once]  # in another process the verdict was kept
     for found in ranks.run("bodies.native:first_uses", "allgather=4", [*once, *again]):
         assert all(said.startswith("checked on this machine") for said, *_ in found)
-        assert [phases for _, phases, _ in found] == [TOLD] * 5 + [[]] * 10
+        assert [phases for _, phases, _ in found] == [TOLD] * len(RIGHT) + [[]] * 2 * len(RIGHT)
 
 
 def test_what_was_refused_is_tried_again(ranks: Any) -> None:
@@ -69,15 +92,16 @@ def test_a_foreign_class_in_half_precision_computes_in_fp32_by_its_own_plan() ->
         assert all(each.dtype == torch.bfloat16 for each in half.parameters())
 
 
-def class_of(key: str) -> Any:
+def class_of(key: str, *has: str) -> Any:
     module, _, name = key.rpartition(".")
-    return type(name, (), {"__module__": module})()
+    return type(name, (), {"__module__": module, **dict.fromkeys(has)})()
 
 
 def test_a_class_is_known_by_its_module_and_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert all(plan_of(class_of(key)) is plan for key, plan in PLANS.items())
-    with pytest.raises(ValueError, match=r"^comfy.ldm.wan.model.VaceWanModel has no split plan; sample it on"):
-        plan_of(class_of("comfy.ldm.wan.model.VaceWanModel"))
+    assert all(plan_of(class_of(key, BEFORE.get(key, ("",))[0])) is plan for key, plan in PLANS.items())
+    assert all(plan_of(class_of(key)) is plan for key, (_, plan) in BEFORE.items())
+    with pytest.raises(ValueError, match=r"^comfy.ldm.wan.ar_model.CausalWanModel has no split plan; sample it on"):
+        plan_of(class_of("comfy.ldm.wan.ar_model.CausalWanModel"))
     with pytest.raises(ValueError, match=r"^elsewhere.Flux has no split plan"):
         plan_of(class_of("elsewhere.Flux"))
     monkeypatch.setitem(SPLIT_PLANS, "elsewhere.Flux", FLUX)  # as a package brings it
@@ -85,6 +109,6 @@ def test_a_class_is_known_by_its_module_and_name(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_plans_are_read_without_torch_and_comfyui() -> None:
-    code = "import latentloom.nodes.hosts.native.plans; print(*{'torch', 'comfy', 'diffusers'} & {*sys.modules})"
+    code = "import latentloom.nodes.hosts.native.splits.plans; print(*{'torch', 'comfy', 'diffusers'} & {*sys.modules})"
     done = python(code)
     assert done.stdout == "\n", done.stderr

@@ -11,7 +11,7 @@ from latentloom.parallel.layout import Layout, Stream, shares_of
 from latentloom.parallel.sharding.cutting import part_of
 from latentloom.parallel.sharding.split_plan import Spans
 
-RIGHT = ["two streams", "one text token", "no rows", "a count", "segments"]
+RIGHT = ["two streams", "one text token", "no rows", "a count", "segments", "items in one dim"]
 
 
 @pytest.mark.parametrize("plan", ["ulysses=2", "ulysses=3", "ring=2", "allgather=2", "ulysses=2,ring=2"])

@@ -113,6 +113,7 @@ class Runs:
                 folder=settings.output_dir / folders[number],
                 prepare=partial(ready, whole, self._specs, own, workspace=workspace),
                 is_alone=len(swept) == 1,
+                number=number + 1,
             )
 
         first = point(0)

@@ -8,42 +8,48 @@ Tensors that are conditioning go to the ranks once: what was sent before is name
 control residuals go with each call.
 """
 
-from __future__ import annotations
-
+import contextlib
 import functools
 import hashlib
 import inspect
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ....parallel.errors import BadInput, Cancelled
+import torch
+from torch import Tensor
+
+from ....parallel.errors import EASED, BadInput, Cancelled, LoomError, OutOfMemory, one_line
 from ....parallel.plan import ParallelPlan
+from ....parallel.pool.pool import Pool
 from ....parallel.wording import worded
 from ....pipelines.pools import POOLS
 from ....pipelines.values import Place
 from ..comfy_process import ComfyProgress
 from . import patches
-from .on_rank import KEEP, KEPT, LACKING
+from .choosing import choose
 from .recipe import host_settings
+from .rows import unfit
 from .shell import count_ranks, is_shell
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from ....parallel.pool.pool import Pool
+from .splits.parts import LATENTS, latents_of
+from .splits.plans import plan_of
 
 logger = logging.getLogger("latentloom")
 KEY = "latentloom"  # under which our callbacks and wrappers hang at a patcher
 ON_RANK = ".nodes.hosts.native.on_rank"
+LACKING = "not-held"  # the code of the error of a rank that is to be told everything
+KEEP, KEPT = "$keep", "$kept"  # a tensor to keep under a number, and one that was
 # Options of a call that only this process reads: other nodes' wrappers, and marks of the sampler.
-OF_THE_HOST = ("wrappers", "callbacks", "to_load_options", "prefetch_dynamic_vbars", "uuids", "patches")
-OF_THE_HOST = (*OF_THE_HOST, "patches_replace", "optimized_attention_override")
-MOVING = ("x", "timestep", "timesteps", "control")  # arguments that are others in each call
+OF_THE_HOST = (
+    *("wrappers", "callbacks", "to_load_options", "prefetch_dynamic_vbars", "uuids"),
+    *("patches", "patches_replace", "optimized_attention_override"),
+)
+# Arguments that are others in each call.
+MOVING = (*LATENTS, "timestep", "timesteps", "t", "control", "transformer_options.sigmas")
 REBUILT = ("minimax_payload.layout",)  # objects that the model makes anew from the rest, where they are not given
-LEAST_KEPT, MOST_KEPT = 1024, 8  # bytes of a tensor that is kept in ranks; how many of one argument
+MOST_KEPT = 8  # tensors of one argument that ranks keep
 INSTEAD = "leave that node out, or Spread Model, or set allow_whole"
 
 
@@ -57,9 +63,7 @@ class Sent:
 
     def told(self, path: str, tensor: Tensor) -> Any:
         """The tensor as a call says it."""
-        import torch
-
-        if path.partition(".")[0] in MOVING or tensor.numel() * tensor.element_size() < LEAST_KEPT:
+        if path in MOVING or path.partition(".")[0] in MOVING:
             return tensor
         known = self.found.setdefault(path, [])
         for place, (number, each) in enumerate(known):
@@ -78,15 +82,17 @@ class Border:
     """One spread MODEL. `refusal` is why none of it can be spread, where whole runs are allowed."""
 
     place: Place
-    plan: ParallelPlan
+    plan: ParallelPlan | None  # None is `auto`: chosen at the first call of each run
     recipe: Mapping[str, Any]
     allow_whole: bool = False
+    shared: Mapping[str, Any] = field(default_factory=dict)  # where ranks find the host's own weights
     refusal: str = ""
     is_whole: bool = False  # of the run under way
     num_asked: int = 0  # calls of ranks in the run under way
     sent: Sent = field(default_factory=Sent)
     _patcher: Any = None  # the clone that is sampled
-    _told: str = ""  # a name of what it carries
+    _plan: ParallelPlan = field(default_factory=ParallelPlan)  # of the run under way
+    _told: str = ""  # a name of what the clone carries, and of the plan; "" until that is settled
     _ready: tuple[Any, ...] = ()  # to which ranks that was told
     _forward: Any = None  # ours, of a shell whose class asks no wrapper
 
@@ -100,12 +106,11 @@ class Border:
         """Hang the border at a patcher; one that hung there is replaced."""
         from comfy.patcher_extension import CallbacksMP, WrappersMP
 
-        for kind in (WrappersMP.OUTER_SAMPLE, WrappersMP.DIFFUSION_MODEL):
+        for kind, ours in ((WrappersMP.OUTER_SAMPLE, self.sample), (WrappersMP.DIFFUSION_MODEL, self.forward)):
             patcher.remove_wrappers_with_key(kind, KEY)
+            patcher.add_wrapper_with_key(kind, KEY, ours)
         patcher.remove_callbacks_with_key(CallbacksMP.ON_PRE_RUN, KEY)
         patcher.add_callback_with_key(CallbacksMP.ON_PRE_RUN, KEY, self.before)
-        patcher.add_wrapper_with_key(WrappersMP.OUTER_SAMPLE, KEY, self.sample)
-        patcher.add_wrapper_with_key(WrappersMP.DIFFUSION_MODEL, KEY, self.forward)
         module = patcher.model.diffusion_model
         if "DIFFUSION_MODEL" in type(module).forward.__code__.co_names:
             return
@@ -119,14 +124,29 @@ class Border:
     def before(self, patcher: Any) -> None:
         """The clone that is sampled is known: nodes behind ours may have patched it. Raises `ValueError`."""
         self.num_asked, self.is_whole = 0, False
-        problem = self.refusal or next(map(_lost, patches.lacking(patcher)), "") or _unfit(patcher)
+        problem = self.refusal or next(map(_lost, patches.lacking(patcher)), "")
+        if not problem and (layer := patches.scaled_by_tokens(patcher.model.diffusion_model)):
+            told = "{} is in NVFP4 without an input_scale, so that its inputs are scaled by the largest of all tokens, "
+            told += "of which each rank has a part; use another file of this model, or set allow_whole"
+            problem = worded(told, layer)
         if problem:
             self._whole_or_refuse(problem)
             return
         count_ranks()
-        self._patcher = patcher
-        told = [str(patcher.patches_uuid), str(self.plan), str(patcher.object_patches.get(patches.COMPUTE))]
-        self._told = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+        self._patcher, self._told = patcher, ""
+
+    def _settle(self, module: Any, given: Mapping[str, Any]) -> None:
+        """The plan of the run: as it is named, or chosen at its first call, and anew at one whose rows do not go into
+        the groups of that."""
+        if self._told and not unfit(self._plan, module, given):
+            return
+        if self.plan is None:
+            self._plan, why = choose(module, plan_of(module), given, self.place)
+            logger.info("Spread Model: %s", why)
+        else:
+            self._plan = self.plan
+        told = [self._patcher.patches_uuid, self._plan, self._patcher.object_patches.get(patches.COMPUTE)]
+        self._told = hashlib.sha256(json.dumps([*map(str, told)]).encode()).hexdigest()[:16]
 
     def sample(self, executor: Any, *args: Any, **kwargs: Any) -> Any:
         """Around the sampler: a run whose forward did not reach the ranks says so."""
@@ -138,6 +158,8 @@ class Border:
                 raise
             raise ValueError(told) from error  # of the shell's weights, which have no memory
         finally:
+            if self.num_asked:
+                count_ranks()  # what was unloaded between two steps is there again, and not counted
             self._patcher = None  # which holds this border in turn, and is a clone that ends with its prompt
         if not self.num_asked and not self.is_whole:
             self._whole_or_refuse(told)
@@ -158,12 +180,14 @@ class Border:
         arguments = named(original, args, kwargs)
         options = arguments.pop("transformer_options", None) or {}
         entry = getattr(original, "__name__", "")
-        problem = next(map(_lost, patches.lacking_in(options)), "")
+        lost = next(patches.lacking_in(options), "") or patches.tampered(module, ours=self._forward)
         if getattr(type(module), entry, None) is not getattr(original, "__func__", None):
-            problem = _lost(f"another forward of {type(module).__name__}")
-        if problem := problem or _lost_or_none(patches.tampered(module, ours=self._forward)):
+            lost = f"another forward of {type(module).__name__}"
+        problem = _lost(lost) if lost else ""
+        if problem := problem or (unfit(self.plan, module, arguments) if self.plan else ""):
             self._whole_or_refuse(problem)
             return original(*args, **kwargs)
+        self._settle(module, arguments)
         self.num_asked += 1
         left_out = [name for name, each in options.items() if name not in OF_THE_HOST and not _is_plain(each)]
         told = {k: v for k, v in options.items() if k not in OF_THE_HOST and k not in left_out}
@@ -172,13 +196,13 @@ class Border:
             setup = None
             if is_first:
                 self.sent = Sent()
-                setup = {"host": host_settings(), "carried": patches.carried(self._patcher)}
+                setup = {"host": host_settings(), "carried": patches.carried(self._patcher), "shared": self.shared}
             request = {
                 "recipe": self.recipe,
                 "told": self._told,
-                "plan": str(self.plan),
+                "plan": str(self._plan),
                 "entry": entry,
-                "arguments": {k: sendable(v, k, self.sent) for k, v in arguments.items() if v is not None},
+                "arguments": {k: sendable(v, k, self.sent) for k, v in arguments.items()},
                 "options": {k: sendable(v, f"transformer_options.{k}", self.sent) for k, v in told.items()},
                 "left_out": left_out,
                 "gone": self.sent.gone[:],
@@ -188,30 +212,26 @@ class Border:
             return request
 
         out = self._asked(call)["out"]
-        x = arguments["x"]
-        device = (x[0] if isinstance(x, list | tuple) else x).device
+        device = latents_of(arguments)[0].device
         return [each.to(device) for each in out] if isinstance(out, list) else out.to(device)
 
     def _asked(self, call: Callable[..., dict[str, Any]]) -> dict[str, Any]:
         """The ranks' answer; they are told what they do not hold."""
-        progress, num_ranks = Telling(), self.plan.num_ranks
-        with POOLS.using(self.place, lambda: [ON_RANK]) as pool:
-            try:
-                for is_again in (False, True):
-                    state = _state(pool, self._told)
-                    try:
-                        request = call(is_first=is_again or state != self._ready)
-                        answer = pool.call(f"{ON_RANK}:forward", request, progress, num_ranks=num_ranks)
-                    except BadInput as error:
-                        if error.code != LACKING or is_again:
-                            raise
-                    else:
-                        self._ready = _state(pool, self._told)
-                        return answer
-            except Cancelled:
-                progress.raise_interrupt()
-                raise
-        raise AssertionError("the second try answers or raises")
+        is_again = False
+        with ranks_at(self.place, ON_RANK, title="Spread Model") as (pool, progress):
+            while True:
+                try:
+                    request = call(is_first=is_again or _state(pool, self._told) != self._ready)
+                    answer = pool.call(f"{ON_RANK}:forward", request, progress, num_ranks=self._plan.num_ranks)
+                except (BadInput, OutOfMemory) as error:
+                    if error.code == EASED:
+                        logger.warning("starting again with less on the device: %s", one_line(error))
+                    elif error.code != LACKING or is_again:
+                        raise
+                    is_again = error.code == LACKING
+                else:
+                    self._ready = _state(pool, self._told)
+                    return answer
 
     def _whole_or_refuse(self, problem: str) -> None:
         if not self.allow_whole:
@@ -221,28 +241,27 @@ class Border:
         self.is_whole = True
 
 
-class Telling(ComfyProgress):
-    """What ranks are busy with before their first answer, in ComfyUI's log."""
+@contextlib.contextmanager
+def ranks_at(place: Place, module: str, *, title: str) -> Iterator[tuple[Pool, ComfyProgress]]:
+    """Ranks that have imported `module`, and what tells of them in ComfyUI, whose interrupt is raised as its own."""
+    progress = ComfyProgress(title)
+    with POOLS.using(place, lambda: [module]) as pool:
+        try:
+            yield pool, progress
+        except Cancelled:
+            progress.raise_interrupt()
+            raise
 
-    def phase(self, text: str, *, is_loading: bool = False) -> None:
-        logger.info("Spread Model: %s", text)
-        super().phase(text, is_loading=is_loading)
+
+def forget(recipe: Mapping[str, Any]) -> None:
+    """Have ranks let go of a model that nothing here asks for any more."""
+    for pool in list(POOLS.open.values()):
+        with contextlib.suppress(ValueError, LoomError):  # it has ended, and its models with it
+            pool.call(f"{ON_RANK}:forget", {"recipe": recipe}, num_ranks=pool.size)
 
 
 def _lost(what: str) -> str:
     return worded("the ranks of Spread Model would not have {}; {}", what, INSTEAD)
-
-
-def _lost_or_none(what: str) -> str:
-    return what and _lost(what)
-
-
-def _unfit(patcher: Any) -> str:
-    """Why the model's own weights do not allow it, "" where they do."""
-    if layer := patches.scaled_by_tokens(patcher.model.diffusion_model):
-        told = "{} is in NVFP4 without an input_scale, so that its inputs are scaled by the largest of all tokens, of "
-        return worded(told + "which each rank has a part; use another file of this model, or set allow_whole", layer)
-    return ""
 
 
 def _state(pool: Pool, told: str) -> tuple[Any, ...]:
@@ -262,8 +281,6 @@ def named(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[s
 
 def sendable(value: Any, path: str, sent: Sent) -> Any:
     """Plain data with tensors. Raises `ValueError` that names by its path what is none."""
-    import torch
-
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if type(value) in (torch.Tensor, torch.nn.Parameter):
@@ -278,7 +295,7 @@ def sendable(value: Any, path: str, sent: Sent) -> Any:
 
 def _is_plain(value: Any) -> bool:
     try:
-        sendable(value, "", Sent())
+        sendable(value, MOVING[0], Sent())  # of what moves nothing is compared or copied
     except ValueError:
         return False
     return True

@@ -9,7 +9,6 @@ asked, sharded and whole, with inputs of the same kinds at a size of a few odd r
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import hashlib
 import inspect
@@ -32,6 +31,9 @@ from ....parallel.sharding.split_plan import SplitPlan
 from ....parallel.together import highest
 from ....pipelines.selfcheck.first_use import VARIABLE, NotTheSame, keep, kept
 from ....pipelines.selfcheck.passes import Verdict, self_check
+from .rows import carrying, share_rows
+from .small import small_of
+from .splits.plans import name_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
 LARGE = 1 << 26  # numbers that weights share; a linear layer with more of them takes the same more than once
 BLOCKS = 2  # of a twin; one of each list where there are several
 PERIOD = 4194301  # random numbers, a prime, so that no two rows of a weight are alike
-TEXT, BATCH = 7, 2  # of the inputs that are tried, at most
 
 logger = logging.getLogger("latentloom")
 # What the ranks of a process group know of verdicts already, all alike; gone with the group.
@@ -88,10 +89,12 @@ def _tried(model: nn.Module, given: Mapping[str, Any], split: SplitPlan, mesh: M
     from ....parallel.sharding.shard import shard
 
     title, made = type(model).__name__, functools.cache(lambda: twin_of(model, split, device))
+    where = carrying(given)
 
     @contextlib.contextmanager
     def sharded() -> Iterator[dict[str, nn.Module]]:
         handle = shard(made(), split, mesh)
+        share_rows(handle, where)
         yield {title: made()}
         if mesh.plan.weights > 1:  # shared out for good
             made.cache_clear()
@@ -102,8 +105,14 @@ def _tried(model: nn.Module, given: Mapping[str, Any], split: SplitPlan, mesh: M
     def whole() -> Iterator[dict[str, nn.Module]]:
         yield {title: made()}
 
-    small = small_of(model, given, mesh.plan.sequence)
-    return self_check(lambda parts: parts[title](**small), mesh=mesh, sharded=sharded, whole=whole, split=split)
+    small = small_of(model, given, mesh.plan.sequence, rows=mesh.plan.cfg)
+
+    def asked(parts: Mapping[str, Any]) -> Any:
+        if hasattr(parts[title], "clear_kv_cache"):
+            parts[title].clear_kv_cache()  # what a pass before kept of the prompt
+        return parts[title](**small)
+
+    return self_check(asked, mesh=mesh, sharded=sharded, whole=whole, split=split)
 
 
 # ---- the twin
@@ -120,18 +129,20 @@ def twin_of(model: nn.Module, split: SplitPlan, device: str) -> nn.Module:
     # So wide as most layers are: there numbers stay about as large as they are, and all inputs count in what comes out.
     width = statistics.mode(each.shape[1:].numel() for each in weights)
     draws = torch.randn(PERIOD, generator=torch.Generator().manual_seed(0)).div_(width**0.5).to(device)
-    room = draws.repeat(-(-LARGE // PERIOD) + 1)
+    largest = min(LARGE, max(each.numel() for each in weights))
+    room = draws.repeat(-(-largest // PERIOD) + 1)
     blocks = [modules_at(model, path, type(model).__name__) for path in split.blocks]
-    most = max(1, BLOCKS // len(blocks))
+    most = max(1, BLOCKS // max(1, sum(len(path) > 1 for path in blocks)))
     left_out = {each for path in blocks for each in path[most:]}
-    return _Twin(room, left_out, device).of(model)
+    methods = {end.partition(":")[2] for end in split.processors}  # of a model that is sharded by now
+    return _Twin(room, left_out, device, methods).of(model)
 
 
 class _Twin:
     """Copies modules, with weights that are views of the same numbers, each from another place on."""
 
-    def __init__(self, room: Tensor, left_out: set[nn.Module], device: str) -> None:
-        self._room, self._left_out, self._device, self._num_made = room, left_out, device, 0
+    def __init__(self, room: Tensor, left_out: set[nn.Module], device: str, methods: set[str]) -> None:
+        self._room, self._left_out, self._device, self._methods, self._num_made = room, left_out, device, methods, 0
 
     def of(self, module: nn.Module) -> nn.Module:
         import torch
@@ -145,6 +156,8 @@ class _Twin:
         for name in ("weight_function", "bias_function"):  # what LoRAs do to weights that are brought for a call
             if name in vars(module):
                 setattr(twin, name, [])
+        for name in self._methods:
+            vars(twin).pop(name, None)
         entry = vars(twin).pop("forward", None)
         if getattr(entry, "__self__", None) is module:  # by another method of its own
             vars(twin)["forward"] = types.MethodType(entry.__func__, twin)
@@ -157,8 +170,12 @@ class _Twin:
             kept = {name: each for name, each in values.items() if each not in self._left_out}
             vars(twin)[kind] = {name: None if each is None else make(each) for name, each in kept.items()}
         weight = module._parameters.get("weight")
-        if hasattr(module, "in_features") and weight is not None and weight.numel() > LARGE:
-            rows = LARGE // weight.shape[1]
+        if weight is None or weight.numel() <= LARGE:
+            return twin
+        rows = LARGE // weight.shape[1]
+        if hasattr(module, "num_embeddings"):
+            vars(twin)["forward"] = functools.partial(_looked_up, self._drawn(rows, weight.shape[1]))
+        if hasattr(module, "in_features"):
             sizes = [min(rows, weight.shape[0] - start) for start in range(0, weight.shape[0], rows)]
             parts = [self._drawn(size, weight.shape[1]) for size in sizes]
             vars(twin)["_parameters"]["weight"] = nn.Parameter(parts[0], requires_grad=False)
@@ -192,78 +209,11 @@ def _by_parts(layer: Any, parts: list[Tensor], x: Tensor) -> Tensor:
     return out if layer.bias is None else out + layer.bias
 
 
-# ---- its inputs
+def _looked_up(weight: Tensor, ids: Tensor, **_: Any) -> Tensor:
+    """A table that has fewer rows than there are numbers."""
+    import torch.nn.functional as F
 
-
-def small_of(model: nn.Module, given: Mapping[str, Any], num_ranks: int) -> dict[str, Any]:
-    """Arguments of the same kinds, at a size of few odd rows and columns of tokens, which no number of ranks divides;
-    pictures, text and residuals are noise, of numbers and masks the first and the last."""
-    latents = given["x"][0] if isinstance(given["x"], list | tuple) else given["x"]
-    return {name: _Small(model, latents, given, num_ranks).of(name, value) for name, value in given.items()}
-
-
-class _Small:
-    """Makes what belongs to a picture that small, or to a text that short."""
-
-    def __init__(self, model: nn.Module, latents: Tensor, given: Mapping[str, Any], num_ranks: int) -> None:
-        patch: Any = getattr(model, "patch_size", getattr(model, "patch", 1))
-        self._patch, count = int(patch if isinstance(patch, int) else patch[-1]), max(2, num_ranks)
-        self._odd = [size * self._patch for size in (count | 1, 2 * count + 1)]
-        self._odder = [size * self._patch for size in (count + 1, count | 1)]  # of references
-        self._num_frames = 3 if count % 3 else 2  # no rank ends where a frame does
-        self._batch, self._canvas = int(latents.shape[0]), (int(latents.shape[-2]), int(latents.shape[-1]))
-        self._frames = int(latents.shape[2]) if latents.ndim > 4 else 0
-        context = given.get("context")
-        self._text = context.shape[1] if context is not None and context.ndim > 2 else 0
-        self._tokens = self._num_tokens(*self._canvas, self._frames)
-        height, width = (min(a, b) for a, b in zip(self._odd, self._canvas, strict=True))
-        self._few = self._num_tokens(height, width, min(self._num_frames, self._frames))
-
-    def _num_tokens(self, height: int, width: int, frames: int) -> int:
-        return -(-height // self._patch) * -(-width // self._patch) * max(1, frames)
-
-    def of(self, name: str, value: Any) -> Any:
-        import torch
-
-        if isinstance(value, torch.Tensor):
-            return self._tensor(name, value)
-        if isinstance(value, dict):
-            found = copy.copy(value)  # of a class of its own, perhaps
-            found.update({key: self.of(str(key), each) for key, each in value.items()})
-            return found
-        if isinstance(value, list | tuple):
-            return type(value)(self.of(name, each) for each in value)
-        if "tokens" in name and value == self._text:
-            return min(TEXT, self._text)
-        return value
-
-    def _tensor(self, name: str, x: Tensor) -> Tensor:
-        import torch
-
-        is_mask = "mask" in name or not x.is_floating_point()
-        if x.ndim and x.shape[0] == self._batch:
-            x = x[:BATCH]
-        if x.ndim > 3:
-            sizes = self._odd if tuple(x.shape[-2:]) == self._canvas else self._odder
-            x = x[..., : sizes[0], : sizes[1]]
-            x = x[:, :, : self._num_frames] if x.ndim > 4 else x
-        elif x.ndim == 3 and x.shape[1] == self._tokens and name != "context":
-            x = _ends(x, self._few)
-        elif x.ndim > 1 and x.shape[1] == self._text and (x.ndim == 3 or is_mask):
-            x = _ends(x, TEXT)
-        elif x.ndim == 2 and self._frames > 1 and x.shape[1] == self._frames:
-            x = x[:, : self._num_frames]
-        if x.ndim < 3 or is_mask:
-            return x.clone().float() if x.is_floating_point() else x.clone()
-        draw = torch.Generator().manual_seed(sum(x.shape))
-        return torch.randn(x.shape, generator=draw).to(x.device)
-
-
-def _ends(x: Tensor, count: int) -> Tensor:
-    """The first rows and the last two: a mask may hide these alone."""
-    import torch
-
-    return x if x.shape[1] <= count else torch.cat([x[:, : count - 2], x[:, -2:]], 1)
+    return F.embedding(ids % len(weight), weight)
 
 
 # ---- its name
@@ -276,11 +226,11 @@ def _key(model: nn.Module, given: Mapping[str, Any], mesh: Mesh, device: str, pa
     kind, weights = type(model), [(name, [*each.shape]) for name, each in model.named_parameters()]
     source = Path(inspect.getsourcefile(kind) or "")
     told = [
-        f"{kind.__module__}.{kind.__name__}",
+        name_of(model),
         hashlib.sha256(source.read_bytes()).hexdigest() if source.is_file() else "",
         _version(),
         weights,
-        {name: kind_of(value) for name, value in sorted(given.items()) if name != "transformer_options"},
+        kinds_of({name: value for name, value in sorted(given.items()) if name != "transformer_options"}, mesh),
         sorted(patches),
         [str(mesh.plan), title_of(device)],
         [__version__, torch.__version__],
@@ -294,6 +244,11 @@ def _version() -> str:
 
         return version
     return ""
+
+
+def kinds_of(given: Mapping[str, Any], mesh: Mesh) -> Any:
+    """What the arguments of a call are like, and which of them groups of the cfg axis get a share of."""
+    return [kind_of(given), sorted(carrying(given)) if mesh.plan.cfg > 1 else []]
 
 
 def kind_of(value: Any) -> Any:

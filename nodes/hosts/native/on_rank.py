@@ -1,31 +1,38 @@
 """What a rank does for a MODEL that is spread: it loads by the recipe, is sharded, carries patches, answers.
 
-Called by name in ranks only. What a rank holds it keeps from call to call: `HELD` models, each with the conditioning
-that it was given, so that a call brings what is new alone. Who is asked for what it does not hold (it was replaced, or
-others took the room) says so by the code `LACKING`, and is told all again.
+Called by name in ranks only: the host does without what it imports. What a rank holds it keeps from call to call:
+`HELD` models, each with the conditioning that it was given, so that a call brings what is new alone. Who is asked for
+what it does not hold (it was replaced, or others took the room) says so by the code `LACKING`, and is told all again.
 """
 
-from __future__ import annotations
-
 import gc
+import itertools
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from ....parallel.errors import BadInput
+from ....parallel.mesh import is_current, mesh_for
+from ....parallel.plan import ParallelPlan
 from ....parallel.progress import Progress
 from ....parallel.ranks.seat import Seat
+from ....parallel.sharding.hooks import modules_at
+from ....parallel.sharding.shard import ShardedModule, shard
+from ....pipelines.failures import told_by
+from .border import KEEP, KEPT, LACKING
+from .mapped import as_mapped, take
+from .patches import apply
+from .placed import Placed, ease, working_bytes
+from .recipe import made
+from .rows import share_rows
+from .splits.plans import plan_of
 
-if TYPE_CHECKING:
-    import torch
-
-    from ....parallel.sharding.shard import ShardedModule
-
-LACKING = "not-held"  # the code of the error of a rank that is to be told everything
 MOST_HELD = 2  # models in a rank: a video model of two experts asks for both in each prompt
-KEEP, KEPT = "$keep", "$kept"  # a tensor to keep under a number, and one that was
+REMEDY = "sample a smaller picture, fewer at once, or a model of fewer bits"
 
 
 @dataclass
@@ -39,6 +46,8 @@ class Held:
     kept: dict[int, torch.Tensor] = field(default_factory=dict)
     patches: tuple[str, ...] = ()  # the kinds of those that the clone carries
     checked: set[str] = field(default_factory=set)  # kinds of inputs for which its plan was checked
+    is_vae: bool = False
+    placed: Placed = field(default_factory=lambda: Placed("", None, "cpu"))  # of a VAE nothing rests
 
 
 HELD: dict[str, Held] = {}  # by recipe; the one used last at the end
@@ -68,126 +77,148 @@ class Options(dict[str, Any]):
         self._heed(name)
         return super().get(name, default)
 
-    def copy(self) -> Options:
+    def copy(self) -> "Options":
         found = Options(self)
         found.left_out = self.left_out
         return found
 
 
 def forward(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
-    """Collective: one forward of the model; `out` is a tensor, or a list of them where the model gives several."""
-    import torch
+    """Collective: one forward of the model; `out` is a tensor, or a list of them where the model gives several. Where
+    memory runs out, less stays on the device from then on, and the error says so by its code."""
+    device, moved = torch.device(seat.device), dict[int, torch.Tensor]()
 
-    held = _held(request, progress, seat)
-    assert held.handle is not None
-    for number in request["gone"]:
-        held.kept.pop(number, None)
-    device = torch.device(seat.device)
-    with torch.inference_mode():
-        moved: dict[int, torch.Tensor] = {}
-        options = Options(_here(request["options"], held, device, moved))
-        options.left_out = frozenset(request["left_out"])
-        arguments = _here(request["arguments"], held, device, moved)
-        _check(held, arguments, options, progress, seat)
-        out = held.handle.module(**arguments, transformer_options=options)
-    return {"out": [x.contiguous() for x in out] if isinstance(out, list | tuple) else out.contiguous()}
+    def eases() -> bool:
+        return ease(json.dumps(request["recipe"], sort_keys=True), seat.device)
+
+    with told_by(seat.device, doing="while it sampled", remedy=REMEDY, eases=eases):
+        held = _held(request, progress, seat)
+        assert held.handle is not None
+        for number in request["gone"]:
+            held.kept.pop(number, None)
+        with torch.inference_mode():
+            options = Options(_here(request["options"], held, device, moved))
+            options.left_out = frozenset(request["left_out"])
+            arguments = _here(request["arguments"], held, device, moved)
+            _check(held, arguments, options, progress, seat)
+            out = held.handle.module(**arguments, transformer_options=options)
+        return {"out": [x.contiguous() for x in out] if isinstance(out, list | tuple) else out.contiguous()}
+
+
+def forget(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
+    """Nothing in the host can ask for the model of this recipe any more."""
+    key, keys = json.dumps(request["recipe"], sort_keys=True), list(HELD)
+    if key in keys:  # behind the one used last, another may have gone from the device: that one is loaded anew
+        _drop(keys if keys[-1] == key else [key])
+    return {}
 
 
 def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
     """The model that is asked for, sharded, on its device."""
-    from ....parallel.mesh import is_current
-
     key, setup = json.dumps(request["recipe"], sort_keys=True), request["setup"]
     is_last = bool(HELD) and next(reversed(HELD)) == key  # all others may have taken its place on the device
     held = HELD.pop(key, None)
     if setup is not None:
-        _set_up(setup["host"], seat.device)
-        held = held or _loaded(request["recipe"], progress)
+        set_up(setup["host"], seat.device)
+        held = held or _loaded(key, request["recipe"], setup["shared"], progress, seat)
         held.kept.clear()
         if held.told != request["told"]:
-            is_last = False
-            _carry(held, setup["carried"], request["told"])
+            is_last, carried = False, setup["carried"]
+            _take_apart(held)
+            held.placed.free()
+            held.clone, held.told = apply(held.base, carried), request["told"]
+            held.patches = tuple(sorted({row["kind"] or "diff" for row in carried["weights"]}))
+        if hasattr(module := held.clone.model.diffusion_model, "clear_kv_cache"):
+            module.clear_kv_cache()  # what a model keeps of a prompt is of the weights and tensors that it had
     elif held is None or held.told != request["told"]:
         error = BadInput("this rank does not hold the model that it is asked for")
         error.code = LACKING
         raise error
     try:
-        if not is_last:
-            import comfy.model_management
-
-            comfy.model_management.load_models_gpu([held.clone], force_full_load=True)
+        needed = working_bytes(held.base, request["arguments"], seat)
+        is_placed = is_last and held.placed.fits(needed)
+        if not is_placed:
+            clear_device()
+            module = held.base.model.diffusion_model
+            paths = (modules_at(module, path, type(module).__name__) for path in plan_of(module).blocks)
+            held.placed.load(held.clone, [*itertools.chain(*paths)], told=held.told, working_bytes=needed)
         if held.handle is None or not is_current(held.handle.mesh):
             _shard(held, request)
+        if not is_placed:
+            held.placed.begin(progress)
     except BaseException:
-        _make_room(0)  # which of them is on the device is not known any more
+        make_room(0)  # which of them is on the device is not known any more
         raise
     HELD[key] = held
     return held
 
 
-def _loaded(recipe: Mapping[str, Any], progress: Progress) -> Held:
-    from .recipe import made
-
-    _make_room(MOST_HELD - 1)
+def _loaded(key: str, recipe: Mapping[str, Any], shared: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
+    make_room(MOST_HELD - 1)
     progress.phase("loading the diffusion model", is_loading=True)
-    return Held(base=made(recipe))
-
-
-def _carry(held: Held, carried: Mapping[str, Any], told: str) -> None:
-    from .patches import apply
-
-    _take_apart(held)
-    held.clone, held.told = apply(held.base, carried), told
-    held.patches = tuple(sorted({row["kind"] or "diff" for row in carried["weights"]}))
+    with as_mapped(skips=bool(shared)):
+        base = made(recipe)
+    if shared and not take(base.model, shared):
+        with as_mapped():
+            base = made(recipe)
+    return Held(base=base, placed=Placed(key, base, seat.device))
 
 
 def _shard(held: Held, request: Mapping[str, Any]) -> None:
-    from ....parallel.mesh import mesh_for
-    from ....parallel.plan import ParallelPlan
-    from ....parallel.sharding.shard import shard
-    from .plans import plan_of
-
     _take_apart(held)
     module = held.clone.model.diffusion_model.eval().requires_grad_(False)
     if request["entry"] != "forward":  # what wrappers of other nodes stand around: they are in the host
         vars(module)["forward"] = getattr(module, request["entry"])
     held.handle = shard(module, plan_of(module), mesh_for(ParallelPlan.parse(request["plan"])))
+    share_rows(held.handle)
     held.checked.clear()
 
 
 def _check(held: Held, arguments: Mapping[str, Any], options: Options, progress: Progress, seat: Seat) -> None:
     """Collective: whether the plan gives this class what one device gives, at the first use with such inputs."""
-    from .checked import check_first_use, kind_of
-    from .plans import plan_of
+    from .checked import check_first_use, kinds_of  # which imports diffusers
 
-    if (kinds := json.dumps(kind_of(arguments), sort_keys=True)) in held.checked:
-        return
     assert held.handle is not None
-    module, given = held.handle.module, {**arguments, "transformer_options": options}
-    how: dict[str, Any] = {"split": plan_of(module), "mesh": held.handle.mesh, "device": seat.device}
-    check_first_use(module, given, progress=progress, patches=held.patches, **how)
+    if (kinds := json.dumps(kinds_of(arguments, held.handle.mesh), sort_keys=True)) in held.checked:
+        return
+    module, mesh, given = held.handle.module, held.handle.mesh, {**arguments, "transformer_options": options}
+    how: dict[str, Any] = {"device": seat.device, "progress": progress, "patches": held.patches}
+    check_first_use(module, given, split=plan_of(module), mesh=mesh, **how)
     held.checked.add(kinds)
 
 
 def _take_apart(held: Held) -> None:
+    held.placed.end()
     if held.handle is not None:
         held.handle.remove()
         vars(held.handle.module).pop("forward", None)
         held.handle = None
 
 
-def _make_room(most: int) -> None:
-    """No more than so many models stay."""
-    for key in list(HELD)[: max(0, len(HELD) - most)]:
+def clear_device() -> None:
+    """Others want it: no blocks of any model stay there."""
+    for held in HELD.values():
+        held.placed.end()
+
+
+def make_room(most: int, *, of_vaes: bool = False) -> None:
+    """No more than so many models stay, or VAEs."""
+    keys = [key for key, held in HELD.items() if held.is_vae == of_vaes]
+    _drop(keys[: max(0, len(keys) - most)])
+
+
+def _drop(keys: Sequence[str]) -> None:
+    for key in keys:
         held = HELD.pop(key)
         _take_apart(held)
+        held.placed.free()
         held.clone.detach()
     if "comfy.model_management" in sys.modules:
         gc.collect()
         sys.modules["comfy.model_management"].soft_empty_cache()
 
 
-def _set_up(host: Mapping[str, Any], device: str) -> None:
+def set_up(host: Mapping[str, Any], device: str) -> None:
     """ComfyUI made importable in this process, which is no server, with the host's settings."""
     if "comfy.options" in sys.modules:
         return
@@ -208,11 +239,12 @@ def _set_up(host: Mapping[str, Any], device: str) -> None:
 
 def _here(plain: Any, held: Held, device: torch.device, moved: dict[int, torch.Tensor]) -> Any:
     """Plain data of a call with its tensors on this device, each once, and what was kept in its place."""
-    import torch
-
     if isinstance(plain, torch.Tensor):
         if id(plain) not in moved:
-            moved[id(plain)] = plain.to(device)
+            here = plain.to(device)
+            # In a mapped message it begins anywhere; a CPU's last bit depends on that, and torch's own begin at 64s.
+            is_odd = here.device.type == "cpu" and here.data_ptr() % 64
+            moved[id(plain)] = here.clone() if is_odd else here
         return moved[id(plain)]
     if isinstance(plain, Sequence) and not isinstance(plain, str):
         return [_here(each, held, device, moved) for each in plain]
@@ -221,5 +253,5 @@ def _here(plain: Any, held: Held, device: torch.device, moved: dict[int, torch.T
     if KEPT in plain:
         return held.kept[plain[KEPT]]
     if KEEP in plain:
-        return held.kept.setdefault(plain[KEEP], plain["value"].to(device))
+        return held.kept.setdefault(plain[KEEP], _here(plain["value"], held, device, moved))
     return {key: _here(each, held, device, moved) for key, each in plain.items()}

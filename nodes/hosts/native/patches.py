@@ -5,15 +5,13 @@ their numbers, in their order, and a rank hands them to ComfyUI's own code. What
 function or an object, and sees a part of the tokens there, or nothing: it is refused by name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import nn
 
 from ....parallel.wording import worded
-
-if TYPE_CHECKING:
-    from torch import nn
 
 COMPILED = "torch.compile"  # the key under which ComfyUI's own node hangs its compiled model
 COMPUTE = "manual_cast_dtype"  # the one object patch that is a number format
@@ -65,12 +63,9 @@ def tampered(module: nn.Module, *, ours: Any = None) -> str:
     a forward of this package."""
     for path, each in module.named_modules():
         own = vars(each)
-        found = (
-            (name, own[name]) for name in ("forward", "_forward") if name in own
-        )  # core puts a class's own back so
-        is_other = any(
-            getattr(one, "__func__", one) is not getattr(type(each), key) for key, one in found if one is not ours
-        )
+        found = [(name, own[name]) for name in ("forward", "_forward") if own.get(name, ours) is not ours]
+        # Core puts a class's own back so.
+        is_other = any(getattr(one, "__func__", one) is not getattr(type(each), name) for name, one in found)
         if is_other or own["_forward_hooks"] or own["_forward_pre_hooks"]:
             return f"a hook or another forward at {path or type(module).__name__}"
     return ""
@@ -79,10 +74,8 @@ def tampered(module: nn.Module, *, ours: Any = None) -> str:
 def scaled_by_tokens(module: nn.Module) -> str:
     """Of weights in NVFP4 the first layer whose inputs are scaled by the largest of all tokens, of which a rank has a
     part; "" where there is none."""
-    for name, each in module.named_modules():
-        if getattr(each, "quant_format", None) == "nvfp4" and getattr(each, "input_scale", None) is None:
-            return name
-    return ""
+    layers = ((name, each) for name, each in module.named_modules() if getattr(each, "quant_format", "") == "nvfp4")
+    return next((name for name, each in layers if getattr(each, "input_scale", None) is None), "")
 
 
 def carried(patcher: Any) -> dict[str, Any]:
@@ -110,7 +103,6 @@ def weights_of(patcher: Any) -> list[dict[str, Any]]:
 
 def apply(patcher: Any, told: Mapping[str, Any]) -> Any:
     """In a rank: a clone that carries it."""
-    import torch
     from comfy.weight_adapter import adapters
 
     kinds = {each.__name__: each for each in adapters}
@@ -134,8 +126,6 @@ TUPLE = "$tuple"
 
 def folded(value: Any, where: str) -> Any:
     """Plain data with tensors, in which tuples are told from lists. Raises `ValueError` for what is none."""
-    import torch
-
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if type(value) in (torch.Tensor, torch.nn.Parameter):

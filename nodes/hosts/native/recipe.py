@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ....parallel.wording import worded
 
-# Loaders of `comfy.sd` by name, each with where the path, the options and whatever else decides stand in what it takes.
-LOADERS: Mapping[str, Mapping[str, int]] = {
-    "load_diffusion_model": {"path": 0, "options": 1},
-    "load_checkpoint_guess_config": {"path": 0, "options": 6},
-}
+# Loaders of `comfy.sd` by name, each with where its options stand in what it takes; the path is the first.
+LOADERS: Mapping[str, int | None] = {"load_diffusion_model": 1, "load_checkpoint_guess_config": 6}
+# Those of VAEs, likewise. What else they are given they read in the file.
+VAE_LOADERS: Mapping[str, int | None] = {"load_vae_patcher": None, "load_checkpoint_vae_patcher": 2}
 # Options of a loader that say where the host keeps the model; ranks have devices of their own.
 OF_THE_HOST = ("load_device", "offload_device", "initial_device")
 # What ComfyUI's command line decides of how a model is loaded and computes, by the names of its arguments.
@@ -27,23 +28,28 @@ SETTINGS = (
 )
 
 
-def recipe_of(patcher: Any) -> dict[str, Any]:
-    """What `made` of a rank takes. Raises `ValueError` for a MODEL whose loader is none of core's, or was given what is
-    no plain data.
+def recipe_of(patcher: Any, *, of_vae: bool = False) -> dict[str, Any]:
+    """What `made` of a rank takes. Raises `ValueError` for a MODEL or VAE whose loader is none of core's, or was given
+    what is no plain data.
     """
     import comfy.sd
 
-    function, given, *_ = getattr(patcher, "cached_patcher_init", None) or (None, ())
-    name = next((name for name in LOADERS if function is not None and function is getattr(comfy.sd, name, None)), "")
+    if not hasattr(patcher, "cached_patcher_init"):
+        raise ValueError(
+            worded("this ComfyUI does not keep how it loaded a MODEL, and ranks load by that; update ComfyUI")
+        )
+    function, given, *_ = patcher.cached_patcher_init or (None, [])
+    loaders = VAE_LOADERS if of_vae else LOADERS
+    name = next((name for name in loaders if function is not None and function is getattr(comfy.sd, name, None)), "")
     if not name:
         maker = f"{getattr(function, '__module__', '?')}.{getattr(function, '__name__', '?')}" if function else ""
-        told = "this MODEL comes from {}, which ranks cannot load by; use one of ComfyUI's own loaders ({})"
-        raise ValueError(
-            worded(told, maker or "a loader that keeps no recipe", "Load Diffusion Model, Load Checkpoint")
+        kind, nodes = ("VAE", "Load VAE") if of_vae else ("MODEL", "Load Diffusion Model")
+        told = (
+            "this {} comes from {}, which ranks cannot load by; use one of ComfyUI's own loaders ({}, Load Checkpoint)"
         )
-    places = LOADERS[name]
-    path, options = Path(given[places["path"]]).absolute(), given[places["options"]] or {}
-    stat = path.stat()
+        raise ValueError(worded(told, kind, maker or "a loader that keeps no recipe", nodes))
+    place, path = loaders[name], Path(given[0]).absolute()
+    options, stat = {} if place is None else given[place] or {}, path.stat()
     return {
         "loader": name,
         "path": str(path),
@@ -54,8 +60,6 @@ def recipe_of(patcher: Any) -> dict[str, Any]:
 
 def _plain(key: str, value: Any) -> Any:
     """An option of a loader as JSON has it; a number format by its name."""
-    import torch
-
     if isinstance(value, torch.dtype):
         return {"dtype": str(value).removeprefix("torch.")}
     if value is None or isinstance(value, bool | int | float | str):
@@ -77,10 +81,9 @@ def host_settings() -> dict[str, Any]:
 def made(recipe: Mapping[str, Any]) -> Any:
     """In a rank whose ComfyUI is set up: the patcher, with weights that it holds itself. Raises `ValueError`."""
     import comfy.sd
-    import torch
 
     loader, path = recipe["loader"], recipe["path"]
-    if loader not in LOADERS:
+    if loader not in LOADERS and loader not in VAE_LOADERS:
         raise ValueError(worded("{} is no loader of ComfyUI's that ranks load by", loader))
     try:
         stat = Path(path).stat()
@@ -94,6 +97,10 @@ def made(recipe: Mapping[str, Any]) -> Any:
     }
     if loader == "load_diffusion_model":
         return comfy.sd.load_diffusion_model(path, options, disable_dynamic=True)
+    if loader == "load_vae_patcher":
+        return comfy.sd.load_vae_patcher(path)
+    if loader == "load_checkpoint_vae_patcher":
+        return comfy.sd.load_checkpoint_vae_patcher(path, model_options=options)
     return comfy.sd.load_checkpoint_guess_config(
         path, output_vae=False, output_clip=False, model_options=options, disable_dynamic=True
     )[0]

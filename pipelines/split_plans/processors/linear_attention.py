@@ -48,11 +48,8 @@ class SumLinear:
         return _output(attn, out, hidden_states.dtype)
 
 
-class SumLinearRotary:
+class SumLinearRotary(SumLinear):
     """In place of `SanaLinearAttnProcessor3_0`: rotated keys for the numerators, plain ones for the denominators."""
-
-    def __init__(self, total: Sum) -> None:
-        self.total = total
 
     def __call__(
         self,

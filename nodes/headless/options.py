@@ -1,0 +1,76 @@
+"""The options of the commands; those of the page are in `ui/options.py`."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+FOLDERS: dict[str, Any] = {"action": "append", "type": Path, "default": [], "metavar": "DIR"}
+
+
+def run_options(run: argparse.ArgumentParser) -> None:
+    add = run.add_argument
+    add("file", type=Path, help="a workflow, or a picture, video or sound that latentloom made")
+    add("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter, or node.socket")
+    add("--sweep", action="append", default=[], metavar="NAME=1..4", help="a run for each value: 1..4 or a,b,c")
+    add("--out", type=Path, default=Path("output"), metavar="DIR", help="where results go (default: output)")
+    add("--resume", action="store_true", help="skip runs that are complete already; those that failed come last")
+    add("--force", action="store_true", help="run what seems too large, which is an estimate")
+    add("--stop-on-error", action="store_true", help="end a sweep at the first run that fails")
+    reading_options(run)
+    add("--max-pixels", type=int, metavar="N", help="of a picture that is read or resized (default: 64 million)")
+    add("--cache", type=Path, default=None, metavar="DIR", help="where results are kept for the next run")
+    add("--no-cache", action="store_true", help="make everything anew and keep nothing")
+    add("--devices", default="", metavar="LIST", help="all, cpu*4, cuda:0,cuda:1: one rank on each")
+    says = "how a denoise uses them: cfg=2,ulysses=2, auto, or auto,compiled, which compiles the transformer "
+    add("--plan", default="", help=says + "(default: the workflow's, or auto)")
+    says = "groups of devices that work on separate runs (default: of a sweep as many as end it soonest, else one)"
+    add("--replicas", type=int, metavar="N", help=says)
+    add("--cluster", default="", metavar="ADDRESS", help="a Ray cluster; the devices are of each machine")
+    says = "a plan's first use with a model is not checked against one device"
+    add("--no-self-check", action="store_true", help=says)
+    add("--json", action="store_true", help="events and the result as JSON, one object a line")
+
+
+def plan_options(plan: argparse.ArgumentParser) -> None:
+    add = plan.add_argument
+    add("what", nargs="?", default="", metavar="MODEL|WORKFLOW", help="a folder, hub id or builtin:NAME, or a workflow")
+    add("--history", action="store_true", help="what runs here took beside what was predicted, of all models or of one")
+    add("--machine", default="here", help="8xH100-nvlink, 4x4090-pcie4, a JSON file (default: this one)")
+    add("--devices", type=int, default=0, metavar="N", help="how many of its devices (default: all)")
+    add("--size", default="", metavar="WxH", help="pixels (default: the model's own)")
+    for name, words in {"frames": "of a video", "steps": "of a denoise", "batch": "pictures at a time"}.items():
+        add(f"--{name}", type=int, default=0, metavar="N", help=words)
+    add("--guidance", type=float, default=0.0, metavar="SCALE", help="1 is off")
+    add("--runs", dest="num_runs", type=int, default=1, metavar="N", help="of a sweep: all together are to end soonest")
+    add("--dtype", default="auto", choices=["auto", "fp32", "bf16", "fp16"], help="of a model")
+    add("--quantization", default="none", choices=["none", "int8", "int4", "fp8"], help="of a model")
+    add("--engine", default="eager", choices=["eager", "inductor", "tensorrt"], help="of a model")
+    add("--compiled", dest="engine", action="store_const", const="inductor", help="--engine inductor")
+    add("--compare", action="store_true", help="all plans, with their time and memory")
+    add("--measure", action="store_true", help="measure this machine anew (about ten seconds)")
+    add("--set", action="append", default=[], metavar="NAME=VALUE", help="of a workflow")
+    add("--online", action="store_true", help="ask the hub for the sizes of models that are not here")
+    reading_options(plan)
+
+
+def verify_options(verify: argparse.ArgumentParser) -> None:
+    add = verify.add_argument
+    add("--model", default="builtin:bobbin", metavar="SOURCE", help="a folder, hub id or builtin:NAME")
+    add("--plan", action="append", default=[], metavar="PLAN", help="such as ulysses=2,ring=2")
+    add("--device", default="auto", help="auto, cpu or cuda; on a CPU two processes stand for devices")
+    add("--dtype", default="auto", help="auto, fp32, bf16 or fp16")
+    add("--size", default="", metavar="WxH", help="pixels of the picture (default: a small one)")
+    add("--timeout", type=float, default=900.0, metavar="SECONDS")
+
+
+def reading_options(command: argparse.ArgumentParser) -> None:
+    """Of a command that reads workflows and models."""
+    command.add_argument("--memory", default="", metavar="10GB", help="what may be taken of each device (default: all)")
+    command.add_argument("--allow", **FOLDERS, help="a folder it may read from")
+    command.add_argument("--models-dir", **FOLDERS, help="a folder of models")
+    nodes_option(command)
+
+
+def nodes_option(command: argparse.ArgumentParser) -> None:
+    says = "a folder of your own nodes, families and split plans, whose code is run (default: LATENTLOOM_NODES)"
+    command.add_argument("--nodes", dest="nodes_dir", metavar="DIR", help=says)

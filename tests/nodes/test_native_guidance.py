@@ -1,0 +1,142 @@
+"""Conditionings that ComfyUI asks for at once, shared out over cfg, and what `auto` chooses, by stand-ins that follow
+its rules.
+
+`tests/bench/comfyui_matrix.py` asks the classes themselves, and `comfyui_native.py` a server.
+"""
+
+from typing import Any
+
+import pytest
+import torch
+
+from bodies import native
+from bodies.foreign import WIDTH
+from latentloom.nodes.hosts.native import choosing
+from latentloom.nodes.hosts.native.rows import carrying, num_rows, rows_apart, unfit
+from latentloom.nodes.hosts.native.splits.plans import OF_ALL_ROWS
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines.costs.machine import named_machine
+from latentloom.pipelines.values import Place
+
+NUM_HEADS = 4  # that `auto` is told of
+CHECKING = ["checking the plan against one device"]
+
+
+@pytest.mark.parametrize(("plan", "count"), [("cfg=2", 2), ("cfg=2,ulysses=2", 2), ("cfg=2,ring=2", 4), ("cfg=4", 4)])
+def test_each_group_computes_its_rows_and_all_get_all(ranks: Any, plan: str, count: int) -> None:
+    found = [each for each in ranks.run("bodies.native_rows:answers", plan, count) if each is not None]
+    for name in found[0]:
+        assert all(each[name][0] <= 1e-5 and each[name][2] for each in found), name
+        assert len({str(each[name][1]) for each in found}) == 1, name
+
+
+def test_what_carries_rows_is_told_by_its_first_dim_and_never_a_list() -> None:
+    given = {
+        "x": [torch.ones(2, 4, 3), torch.ones(2, 5)],
+        "timestep": torch.ones(2),
+        "context": torch.ones(2, 7, 8),
+        "y": torch.ones(1, 8),
+        "ref_latents": [torch.ones(2, 4), torch.ones(1, 4)],
+        "control": {"input": [torch.ones(2, 9, 8), None]},
+        "scale": torch.tensor(2.0),
+        "frame_rate": 25,
+        "transformer_options": {},
+    }
+    assert num_rows(given) == 2
+    assert carrying(given) == {
+        *("['x'][0]", "['x'][1]", "['timestep']", "['context']"),
+        *("['ref_latents'][0]", "['control']['input'][0]"),
+    }
+
+
+def test_rows_that_do_not_go_into_groups_are_refused_with_a_plan_that_does() -> None:
+    plan, model = ParallelPlan(cfg=2, ulysses=2), torch.nn.Identity()
+    rows = {"x": torch.ones(4, 1)}
+    assert unfit(plan, model, rows) == unfit(ParallelPlan(ulysses=2), model, {"x": torch.ones(1)}) == ""
+    told = unfit(plan, model, {"x": torch.ones(1, 4)})
+    assert told.startswith("plan cfg=2,ulysses=2: cfg has nothing to do here, because each forward is of one row")
+    assert told.endswith("use plan ulysses=4, or set allow_whole")
+    assert "asks for 3 rows at once, which do not go into 2 groups; use plan ulysses=4" in unfit(
+        plan, model, {"x": [torch.ones(3, 4)]}
+    )
+    module, _, name = OF_ALL_ROWS[0].rpartition(".")
+    other = type(name, (), {"__module__": module})()
+    assert unfit(plan, other, rows).endswith("so that cfg cannot part them; use plan ulysses=4")
+    assert rows_apart(model, rows) == 4 and rows_apart(other, rows) == 1
+
+
+@pytest.mark.parametrize("plan", ["cfg=4", "cfg=2,ulysses=2"])
+def test_the_check_at_first_use_asks_whether_rows_stand_alone(ranks: Any, plan: str) -> None:
+    count = ParallelPlan.parse(plan).cfg
+    asked = [("plain", count), ("plain", 2 * count), ("mixing", count), ("table", 4), ("table", count)]
+    for found in ranks.run("bodies.native_rows:first_uses", plan, asked):
+        plain, twice, mixing, table, same = found
+        assert plain[0].startswith("checked on this machine") and plain[1] == CHECKING
+        assert twice == (plain[0], [])  # the same tensors carry them
+        assert "of the largest value away from one device" in mixing[0] and mixing[1] == CHECKING
+        assert table[0].startswith("checked on this machine") and table[1] == CHECKING
+        # A table that is as long as the batch is cut, and so found out.
+        assert same[0].startswith("checked") if count > 2 else "away from one device" in same[0]
+
+
+# ---- auto
+
+
+def sized(name: str) -> Any:
+    """A stand-in that says how many heads it has, its plan, and a call of it."""
+    model, split, given = native.cases()[name]
+    vars(model)["num_heads"] = NUM_HEADS
+    return model, split, given
+
+
+def test_the_sizes_of_a_model_and_a_call_are_read_from_both() -> None:
+    model, split, given = sized("references")
+    found = choosing.demand_of(model, split, given)
+    assert (found.image, found.text, found.context) == (11 * 13 + 5 * 7 + 6 * 6, 9, 0)
+    assert (found.layers, found.width, found.heads, found.head_dim) == (6, WIDTH, NUM_HEADS, WIDTH // NUM_HEADS)
+    assert found.image_weights == found.text_weights == 6 * 3 * WIDTH * WIDTH
+    assert found.latent_bytes == given["x"].nbytes and found.dtype == "fp32"
+    model, split, given = sized("times of frames")
+    found = choosing.demand_of(model.bfloat16(), split, {**given, "x": given["x"].bfloat16()})
+    assert (found.image, found.text, found.context, found.dtype) == (3 * 7 * 9, 0, 9, "bf16")
+    assert found == choosing.demand_of(model.to("meta"), split, {**given, "x": given["x"].bfloat16()})
+
+
+def test_plans_are_of_all_devices_exact_and_share_out_only_rows_that_go_into_groups() -> None:
+    assert [*map(str, choosing.plans_for(4, 1))] == ["ulysses=4", "ulysses=2,allgather=2", "allgather=4"]
+    assert [*map(str, choosing.plans_for(2, 4))] == ["cfg=2", "ulysses=2", "allgather=2"]
+    assert [*map(str, choosing.plans_for(3, 2))] == ["ulysses=3", "allgather=3"]
+    assert [each.cfg for each in choosing.plans_for(4, 2)] == [2, 2, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("machine", "rows", "plan"),
+    [
+        ("2x4090-pcie4", 2, "cfg=2"),
+        ("2x4090-pcie4", 1, "ulysses=2"),
+        ("4x4090-pcie4", 4, "cfg=4"),
+    ],
+)
+def test_auto_takes_what_is_predicted_to_be_fastest_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, machine: str, rows: int, plan: str
+) -> None:
+    known = named_machine(machine)
+    monkeypatch.setattr(choosing, "machine_at", lambda _: known)
+    model, split, given = sized("picture")
+    large = {"x": torch.empty(rows, WIDTH // 4, 128, 128, device="meta"), "context": given["context"]}
+    found, why = choosing.choose(model, split, large, Place(devices=known.devices, plan="auto"))
+    assert str(found) == plan
+    assert why.startswith(f"plan auto is {plan} for {rows} row") and "predicted for a step are" in why
+    assert why.endswith("B a step")
+
+
+def test_of_a_machine_that_nobody_measured_conditionings_come_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    model, split, given = sized("picture")
+    place = Place(devices=("cpu", "cpu"), plan="auto")
+    two = {"x": given["x"].expand(2, -1, -1, -1), "context": given["context"]}
+    plan, why = choosing.choose(model, split, two, place)
+    assert str(plan) == "cfg=2" and "assumed of this machine, which was not measured; each device sends" in why
+    assert str(choosing.choose(model, split, given, place)[0]) == "ulysses=2"
