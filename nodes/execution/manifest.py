@@ -190,7 +190,7 @@ def _node(record: NodeRecord) -> dict[str, Any]:
     if record.ranks:
         told = ({**asdict(rank), "seconds": round(rank.seconds, 4)} for rank in record.ranks)
         plain["ranks"] = [{name: value for name, value in rank.items() if name != "known"} for rank in told]
-    told = {"message": record.message, "code": record.code}
+    told = {"recoveries": list(record.recoveries), "message": record.message, "code": record.code}
     return {**plain, **record.prediction(), **{name: value for name, value in told.items() if value}}
 
 

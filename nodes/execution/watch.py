@@ -129,6 +129,7 @@ class NodeProgress(Progress):
         self.plan = ""
         self.ranks: tuple[RankWork, ...] = ()
         self.pace = watch.outlook.pace(node)
+        self.recoveries: tuple[str, ...] = ()
         self._node = node
         self._watch = watch
 
@@ -136,6 +137,12 @@ class NodeProgress(Progress):
         self.check()
         self.pace.phase(is_loading=is_loading)
         self._watch.tell("phase", self._node, message=text, is_loading=is_loading)
+
+    def again(self, text: str) -> None:
+        self.check()
+        self.recoveries = (*self.recoveries, text)
+        self.pace.phase(is_loading=True)
+        self._watch.tell("phase", self._node, message=text, is_loading=True, is_again=True)
 
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
         self.check()
