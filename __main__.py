@@ -1,4 +1,4 @@
-"""The command line: `latentloom run | check | plan | nodes | show | verify | models | comfy | doctor | ui`.
+"""The command line: `latentloom run | check | plan | nodes | show | verify | models | comfy | schema | doctor | ui`.
 
 Exit codes: 0 ok, 1 a node failed or the doctor found a problem, 2 bad file or arguments, 75 the machine is at fault:
 try again, here later or elsewhere; 130 cancelled.
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from .pipelines.values import Place
 
 OK, FAILED, BAD, AGAIN, CANCELLED = 0, *(EXIT_CODES[where] for where in ("us", "input", "machine", "user"))
-SHORT = ("check", "nodes", "show")  # commands that end in less than a second, and leave no garbage worth the search
+SHORT = (
+    "check",
+    "nodes",
+    "schema",
+    "show",
+)  # commands that end in less than a second, and leave no garbage worth the search
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -89,6 +94,7 @@ def _print_end(error: BaseException) -> None:
 def parser() -> argparse.ArgumentParser:
     from . import __version__
     from .nodes.headless import options
+    from .nodes.headless.stream import SCHEMAS
 
     top = options.Parser(prog="latentloom", description="Workflow nodes for generative media.")
     top.add_argument("--version", action="version", version=f"latentloom {__version__}")
@@ -130,8 +136,12 @@ def parser() -> argparse.ArgumentParser:
     comfy.add_argument("--python", type=Path, metavar="PYTHON", help=says)
     comfy.add_argument("--dry-run", action="store_true", help="say what would be changed, and change nothing")
 
+    says = "print the JSON Schema of the workflow file, of a manifest, or of the lines that --json gives"
+    schema = _command(commands, "schema", schema_command, says)
+    schema.add_argument("name", choices=["workflow", *SCHEMAS])
+
     doctor = _command(commands, "doctor", doctor_command, "say what is wrong with this machine and how to mend it")
-    for command in (comfy, doctor):
+    for command in (comfy, schema, doctor):
         command.set_defaults(opens_doors=False)
     for command in (check, plan, nodes, verify, models, comfy, doctor):
         command.add_argument("--json", action="store_true")
@@ -287,6 +297,14 @@ def comfy_command(arguments: argparse.Namespace) -> int:
 
     found = install(arguments.folder, python=arguments.python, is_dry=arguments.dry_run)
     return _told(arguments, asdict(found), as_text(found))
+
+
+def schema_command(arguments: argparse.Namespace) -> int:
+    from .nodes.graph.schema import schema_text
+    from .nodes.headless.stream import schema
+
+    print(schema_text() if arguments.name == "workflow" else json.dumps(schema(arguments.name), indent=2))
+    return OK
 
 
 def ui_command(arguments: argparse.Namespace) -> int:
