@@ -96,8 +96,9 @@ def compared(case: str, plan: str) -> Cell | None:
         return {"absent": f"{error}"[:120]}
     if parsed.cfg > 1:
         call = in_two_rows(call)
-        if unfit(parsed, model, call):
-            return {"own": True}  # refused by name
+    if unfit(parsed, model, call):
+        return {"own": True}  # refused by name
+    if parsed.cfg > 1:
         if hasattr(model, "clear_kv_cache"):  # what it keeps of one row's prompt is not for two
             model.register_forward_pre_hook(lambda module, _: module.clear_kv_cache())
         try:
@@ -162,7 +163,7 @@ def main() -> int:
     failed, absent, table = 0, set[str](), dict[str, list[Cell]]()
     for (plan, case), cells in zip(asked, found, strict=True):
         if "own" in cells[0]:
-            print(f"{plan:17} {case:29} not for two rows: ComfyUI itself fails, or it is refused")
+            print(f"{plan:17} {case:29} not by this plan: ComfyUI itself fails, or it is refused")
             continue
         told = faults(cells)
         first = cells[0]
