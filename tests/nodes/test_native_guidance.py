@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
-from bodies import native
+from bodies import native, native_rows
 from bodies.foreign import WIDTH
 from latentloom.nodes.hosts.native import choosing
+from latentloom.nodes.hosts.native.checked import twin_of
 from latentloom.nodes.hosts.native.rows import carrying, num_rows, rows_apart, unfit
-from latentloom.nodes.hosts.native.splits.plans import OF_ALL_ROWS, OF_ROWS, name_of
+from latentloom.nodes.hosts.native.splits.plans import CASCADE, OF_ALL_ROWS, OF_ROWS, UNET, name_of
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.costs.machine import named_machine
 from latentloom.pipelines.values import Place
@@ -86,6 +88,7 @@ def class_of(key: str) -> Any:
     return type(name, (), {"__module__": module})()
 
 
+KERNEL: dict[str, dict[str, int]] = {"C": {"kernel_size": 3}, "T": {}}
 UNET_MODEL = class_of(next(iter(OF_ROWS)))
 
 
@@ -118,6 +121,20 @@ def test_auto_gives_a_class_without_tokens_as_many_groups_as_its_rows_go_into() 
         assert str(found) == plan and why == f"plan auto is {plan} for {rows} rows: UNetModel has no tokens to spread"
     one = {"x": torch.ones(1, 4, 8, 8)}
     assert unfit(choosing.choose(UNET_MODEL, split, one, place)[0], UNET_MODEL, one).startswith("plan auto: UNetModel")
+
+
+def test_a_twin_has_of_each_list_the_first_of_each_kind_and_all_that_skips_tie_together() -> None:
+    def stage(*names: str) -> nn.ModuleList:
+        return nn.ModuleList({"C": nn.Conv2d, "T": nn.Linear}[name](4, 4, **KERNEL[name]) for name in names)
+
+    cascade = nn.Module()
+    cascade.down_blocks = nn.ModuleList([stage(*"CTCTCT"), stage(*"CCT")])
+    cascade.up_blocks = nn.ModuleList([stage(*"CTC")])
+    twin = twin_of(cascade, CASCADE, "cpu")
+    for name, counts in (("down_blocks", [["Conv2d", "Linear"]] * 2), ("up_blocks", [["Conv2d", "Linear"]])):
+        assert [[type(each).__name__ for each in some] for some in getattr(twin, name)] == counts
+    unet = native_rows.LikeUNet()
+    assert str(twin_of(unet, UNET, "cpu")) == str(unet)
 
 
 def test_the_frames_of_one_video_are_not_parted() -> None:
