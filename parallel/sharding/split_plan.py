@@ -136,7 +136,8 @@ class Padding:
 class SplitPlan:
     """Everything needed to shard one transformer class from outside; paths are module paths, `*` one path part."""
 
-    # The streams in the order of the joint sequence; an attention call not named below is self attention over them.
+    # The streams in the order of the joint sequence; an attention call not named below is self attention over them. ()
+    # of a class without a sequence, whose rows alone can be shared out (cfg).
     order: tuple[str, ...] = ("image",)
 
     # Streams that may be sharded or replicated, as the plan's `text` says; the others are always sharded.

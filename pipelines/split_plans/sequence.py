@@ -36,15 +36,16 @@ def sequence(
 def joint(
     *blocks: str,
     order: tuple[str, ...] = ("text", "image"),
+    enters: Mapping[str, Spec] = BOTH_ENTER,
     each: Mapping[str, Spec] | None = None,
     inputs: Mapping[str, Mapping[str, Spec]] | None = None,
     **others: Any,
 ) -> SplitPlan:
     """A split plan of lists of `blocks`: the first of all is given the picture and the text, which may be sharded too,
-    and the picture is gathered where `proj_out` gives it.
+    as `enters`, and the picture is gathered where `proj_out` gives it.
 
     `each` block has these arguments along streams, other modules have `inputs`; `others` are fields of `SplitPlan`.
     """
-    taken = {f"{blocks[0]}.0": BOTH_ENTER, **{f"{path}.*": each for path in blocks if each}, **(inputs or {})}
+    taken = {f"{blocks[0]}.0": enters, **{f"{path}.*": each for path in blocks if each}, **(inputs or {})}
     given: dict[str, Any] = {"either": ("text",), "outputs": {"proj_out": image(1)}, **others}
     return SplitPlan(order=order, blocks=blocks, inputs=taken, **given)

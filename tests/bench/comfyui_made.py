@@ -79,6 +79,15 @@ def in_two_rows(value: Any) -> Any:
     return [in_two_rows(each) for each in value] if isinstance(value, list) else value
 
 
+def row_of(value: Any, number: int) -> Any:
+    """One row of a call for two."""
+    if isinstance(value, Tensor):
+        return value[number : number + 1] if value.ndim and value.shape[0] == 2 else value
+    if isinstance(value, dict):
+        return {name: row_of(each, number) for name, each in value.items()}
+    return [row_of(each, number) for each in value] if isinstance(value, list) else value
+
+
 def outputs(model: nn.Module, call: dict[str, Any]) -> list[Tensor]:
     """What it gives: MiniMax H3 a video and its sound, the others one tensor."""
     with torch.no_grad():

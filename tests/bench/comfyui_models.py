@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import comfyui_models_pictures
+import comfyui_models_rows
 import comfyui_models_video
 import comfyui_models_wan
 import torch
@@ -234,6 +235,7 @@ CASES: dict[str, Callable[[], Made]] = {
     "minimax h3, mask": partial(minimax_h3, has_mask=True),
     "ernie image": ernie_image,
     **comfyui_models_pictures.CASES,
+    **comfyui_models_rows.CASES,
     **comfyui_models_video.CASES,
     **comfyui_models_wan.CASES,
 }
@@ -330,6 +332,22 @@ WIDE: dict[str, Callable[[], Made]] = {
         *("wan.model", "WanModel"),
         {"x": noise(1, 16, 21, 60, 104), "timestep": TIME, "context": noise(1, 512, 4096)},
         **WAN_WIDE,
+    ),
+    "sdxl": lambda: wide(
+        *("modules.diffusionmodules.openaimodel", "UNetModel"),
+        {"x": noise(1, 4, 128, 128), "timesteps": TIME, "context": noise(1, 77, 2048), "y": noise(1, 2816)},
+        **{"image_size": 32, "in_channels": 4, "out_channels": 4, "model_channels": 320, "context_dim": 2048},
+        **{"num_res_blocks": [2, 2, 2], "channel_mult": [1, 2, 4], "transformer_depth": [0, 0, 2, 2, 10, 10]},
+        **{"transformer_depth_output": [0, 0, 0, 2, 2, 2, 10, 10, 10], "transformer_depth_middle": 10},
+        **{"num_classes": "sequential", "adm_in_channels": 2816, "num_head_channels": 64, "legacy": False},
+        **{"use_spatial_transformer": True, "use_linear_in_transformer": True},
+    ),
+    "stable cascade c": lambda: wide(
+        *("cascade.stage_c", "StageC"),
+        {
+            **{"x": noise(1, 16, 24, 24), "r": TIME, "clip_text": noise(1, 77, 1280), "sca": torch.zeros(1)},
+            **{"clip_text_pooled": noise(1, 1, 1280), "clip_img": noise(1, 1, 768), "crp": torch.zeros(1)},
+        },
     ),
     "ltx 2": lambda: wide(
         *("lightricks.av_model", "LTXAVModel"),

@@ -34,7 +34,17 @@ DEVICES = "cpu*2"
 EXACT, ROUNDED = 1e-6, 1e-6  # of the largest latent: what is allowed of ulysses, and of a ring
 EXACT_PIXELS = 1e-5
 SAMPLERS = ("euler", "dpmpp_2m", "uni_pc", "euler_ancestral")
-WIDTHS = {"flux": 64, "flux_gb": 64, "wan": 4096, "qwen": 3584, "z_image": 64, "h3": 80, "sd3": 64, "joy": 4096}
+WIDTHS = {
+    "flux": 64,
+    "flux_gb": 64,
+    "wan": 4096,
+    "qwen": 3584,
+    "z_image": 64,
+    "h3": 80,
+    "sd3": 64,
+    "joy": 4096,
+    "sd15": 768,
+}
 KINDS = tuple(os.environ.get("COMFYUI_MODELS", "flux,wan,qwen").split(","))
 INTERRUPTS = 20
 More = Mapping[str, tuple[str, Mapping[str, Any]]]
@@ -157,6 +167,7 @@ def nodes_of(
     words: str = "",
     ends: More | None = None,
     size: tuple[int, int] = (136, 104),
+    batch: int = 1,
     loader: str = "UNETLoader",
 ) -> dict[str, Any]:
     """A stock graph: a loader, LoRAs and other nodes before and behind Spread Model, and a KSampler."""
@@ -172,7 +183,7 @@ def nodes_of(
 
     def add_loras(where: str, strengths: tuple[float, ...]) -> None:
         for number, strength in enumerate(strengths):
-            inputs = {"lora_name": "tiny_flux.safetensors", "strength_model": strength}
+            inputs = {"lora_name": file, "strength_model": strength}
             add(f"lora_{where}_{number}", "LoraLoaderModelOnly", inputs)
 
     add_loras("before", lora)
@@ -188,8 +199,10 @@ def nodes_of(
     for key, number in (("positive", 1), ("negative", 2)):
         tokens = 13 if (key, words) == ("positive", "longer") else 9
         made[key] = ("TestCond", {"seed": number, "tokens": tokens, "width": WIDTHS[kind]})
-    sized = {"width": size[0], "height": size[1], "batch_size": 1}
+    sized = {"width": size[0], "height": size[1], "batch_size": batch}
     made["empty"] = ("EmptySD3LatentImage", sized)
+    if kind == "sd15":
+        made["empty"] = ("EmptyLatentImage", sized)
     if kind == "wan":
         made["empty"] = ("EmptyHunyuanLatentVideo", {**sized, "length": 9})
     if kind == "h3":
@@ -206,7 +219,7 @@ def nodes_of(
         first = ["reference", 0]
     last_text = ["negative", 0]
     if words == "control":
-        made["net"] = ("ControlNetLoader", {"control_net_name": "tiny_flux.safetensors"})
+        made["net"] = ("ControlNetLoader", {"control_net_name": file})
         made["drawn"] = ("EmptyImage", {"width": 120, "height": 96, "batch_size": 1, "color": 0x60C020})
         for number, (strength, start, end) in enumerate(((0.8, 0.0, 1.0), (0.5, 0.2, 0.7))):
             shown = {"control_net": ["net", 0], "image": ["drawn", 0], "strength": strength}
@@ -340,6 +353,45 @@ def guidance(session: Session) -> None:
     found, why = session.sampled(plan="cfg=2", cfg=1.0, whole=True, seed=78)
     is_right = found is not None and apart(whole, found) == 0
     session.tell(f"{'cfg=2 at cfg 1, whole runs allowed':44} ran whole {why[:200]}", is_right=is_right)
+
+
+def rows(session: Session) -> None:
+    """A UNet, which has no tokens to spread: of guided steps each conditioning has a rank, of a batch each picture."""
+    with started(kinds=("sd15",)) as host:
+        inner = Session(host)
+        unet(inner)
+    session.failed += inner.failed
+    session.num_checked += inner.num_checked
+
+
+def unet(session: Session) -> None:
+    kind: dict[str, Any] = {"kind": "sd15", "loader": "CheckpointLoaderSimple"}
+    for sampler in SAMPLERS:
+        whole = session.compare(f"sd15, {sampler}, cfg 3", "cfg=2", most=ROUNDED, sampler=sampler, **kind)
+        session.compare(f"sd15, {sampler}, cfg 3", "auto", most=ROUNDED, whole=whole, sampler=sampler, **kind)
+    session.compare("LoRAs before and behind", "cfg=2", most=ROUNDED, lora=(0.8,), behind=(0.4, -0.2), **kind)
+    session.compare("two ControlNets", "cfg=2", most=ROUNDED, words="control", steps=6, size=(144, 112), **kind)
+    session.compare("conditioning for an area", "cfg=2", most=ROUNDED, words="area", **kind)
+    session.compare("two pictures at cfg 1", "cfg=2", most=ROUNDED, cfg=1.0, batch=2, **kind)
+    for plan in ("ulysses=2", "ring=2", "allgather=2"):
+        session.refused(f"{plan} of a UNet", "no tokens to spread, only rows", plan=plan, **kind)
+    for plan in ("auto", "cfg=2"):
+        session.refused(f"{plan} at cfg 1", "guide (cfg over 1) with texts of like length", plan=plan, cfg=1.0, **kind)
+        session.refused(
+            f"{plan}, a text longer than the other", "and this call has 1", plan=plan, words="longer", **kind
+        )
+    free_u: dict[str, Any] = {"other": ("FreeU_V2", {"b1": 1.3, "b2": 1.4, "s1": 0.9, "s2": 0.2})}
+    hyper = {"other": ("HyperTile", {"tile_size": 64, "swap_size": 2, "max_depth": 0, "scale_depth": False})}
+    for label, other in (
+        ("FreeU_V2", free_u),
+        ("HyperTile", hyper),
+        ("TestPatchesReplace", {"other": ("TestPatchesReplace", {})}),
+    ):
+        session.refused(f"{label} behind", "in its blocks", plan="cfg=2", after=other, **kind)
+    whole, _ = session.sampled(cfg=1.0, seed=78, **kind)
+    found, why = session.sampled(plan="auto", cfg=1.0, whole=True, seed=78, **kind)
+    is_right = found is not None and apart(whole, found) == 0
+    session.tell(f"{'auto at cfg 1, whole runs allowed':44} ran whole {why[:200]}", is_right=is_right)
 
 
 def overhead(session: Session) -> None:
@@ -503,6 +555,7 @@ PARTS = {
     "conditioning": conditioning,
     "others": others,
     "guidance": guidance,
+    "rows": rows,
     "interrupts": interrupts,
     "traps": traps,
     "ranks": ranks,
@@ -525,12 +578,12 @@ def prepared(checkout: Path, python: str, base: Path, kinds: tuple[str, ...] = K
 
 
 @contextlib.contextmanager
-def started(more: Mapping[str, str] = MappingProxyType({})) -> Iterator[Host]:
-    """A server, with this more in its environment."""
+def started(more: Mapping[str, str] = MappingProxyType({}), *, kinds: tuple[str, ...] = KINDS) -> Iterator[Host]:
+    """A server that has these models, with this more in its environment."""
     folder, python = Path(os.environ["COMFYUI_DIR"]).resolve(), os.environ.get("COMFYUI_PYTHON", sys.executable)
 
     def prepare(base: Path) -> None:
-        prepared(folder, python, base)
+        prepared(folder, python, base, kinds)
         os.environ.update(more)
 
     try:

@@ -99,6 +99,25 @@ def joy() -> Any:
     return JoyImageTransformer3DModel(hidden_size=256, num_attention_heads=2, num_layers=2, **ON_CPU)
 
 
+SD15: dict[str, Any] = {
+    **{"image_size": 32, "in_channels": 4, "model_channels": 320, "context_dim": 768, "num_heads": 8},
+    **{"num_res_blocks": [1, 1], "channel_mult": [1, 2], "transformer_depth_middle": 1, "legacy": False},
+    **{"use_spatial_transformer": True, "transformer_depth": [1, 1]},
+}
+
+
+def sd15() -> Any:
+    from comfy.ldm.modules.diffusionmodules.openaimodel import UNetModel
+
+    return UNetModel(out_channels=4, transformer_depth_output=[1, 1, 1, 1], **SD15, **ON_CPU)
+
+
+def control_sd15() -> Any:
+    from comfy.cldm.cldm import ControlNet
+
+    return ControlNet(hint_channels=3, **SD15, **ON_CPU)
+
+
 def filled(model: Any, std: float, seed: int = 0) -> Any:
     torch.manual_seed(seed)
     for name, each in [*model.named_parameters(), *model.named_buffers()]:
@@ -115,7 +134,7 @@ def filled(model: Any, std: float, seed: int = 0) -> Any:
 def lora(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     made, generator = {}, torch.Generator().manual_seed(3)
     for key, each in weights.items():
-        if key.endswith(("qkv.weight", "linear1.weight", "qkv_proj.weight", "condition_proj.weight")):
+        if key.endswith(("qkv.weight", "linear1.weight", "qkv_proj.weight", "condition_proj.weight", "to_q.weight")):
             path = "diffusion_model." + key.removesuffix(".weight")
             made[f"{path}.lora_up.weight"] = torch.randn(each.shape[0], 4, generator=generator) * 0.1
             made[f"{path}.lora_down.weight"] = torch.randn(4, each.shape[1], generator=generator) * 0.1
@@ -143,7 +162,9 @@ MODELS = {
     "h3": h3,
     "sd3": sd3,
     "joy": joy,
+    "sd15": sd15,
 }
+CONTROLS = {"flux": control, "sd15": control_sd15}
 for name in names:
     std = {"z_image": 0.01, "qwen": 0.01}.get(name, 0.03)  # about 1 / sqrt(width): wider ones would overflow
     model = filled(MODELS[name](), std)
@@ -153,14 +174,14 @@ for name in names:
     if name == "wan":  # the expert for the last steps
         low = {key: each.detach().clone() for key, each in filled(model, std, seed=1).state_dict().items()}
         save_file(low, folder / "diffusion_models" / "tiny_wan_low.safetensors")
-    if name in ("flux", "h3"):
+    if name in ("flux", "h3", "sd15"):
         save_file(lora(weights), folder / "loras" / f"tiny_{name}.safetensors")
-    if name == "flux":
+    if name in CONTROLS:
         whole = {f"model.diffusion_model.{key}": each for key, each in weights.items()}
-        save_file(whole, folder / "checkpoints" / "tiny_flux.safetensors")
-        net = {key: each.detach().clone() for key, each in filled(control(), 0.05).state_dict().items()}
+        save_file(whole, folder / "checkpoints" / f"tiny_{name}.safetensors")
+        net = {key: each.detach().clone() for key, each in filled(CONTROLS[name](), 0.05).state_dict().items()}
         net = {key.replace("_norm.weight", "_norm.scale"): each for key, each in net.items()}  # as its files have it
-        save_file(net, folder / "controlnet" / "tiny_flux.safetensors")
+        save_file(net, folder / "controlnet" / f"tiny_{name}.safetensors")
 for name, model in vaes().items():
     torch.manual_seed(0)
     for key, each in model.state_dict().items():

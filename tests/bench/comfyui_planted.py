@@ -24,7 +24,7 @@ from typing import Any
 
 import comfyui_matrix as matrix
 
-PLANS = ("ulysses=2", "ring=2", "allgather=2")
+PLANS, OF_ROWS = ("ulysses=2", "ring=2", "allgather=2"), "cfg=2"  # the last of classes without tokens to spread
 PLANTED = {
     "rows not behind the text": "flux 2, references at zero",
     "times of frames not cut": "wan, a time per frame",
@@ -76,6 +76,7 @@ class Peak:
 
 def tried(kind: str, plan: str, case: str, plant: str) -> dict[str, Any]:
     """Collective: what the check says of one plan and case."""
+    from comfyui_made import in_two_rows
     from comfyui_models import CASES, WIDE
 
     from latentloom.nodes.hosts.native.checked import check_first_use
@@ -91,6 +92,7 @@ def tried(kind: str, plan: str, case: str, plant: str) -> dict[str, Any]:
 
     phases: list[str] = []
     model, call = (WIDE if kind == "wide" else CASES)[case]()
+    call = in_two_rows(call) if plan == OF_ROWS else call
     split, mesh = plan_of(model), mesh_for(ParallelPlan.parse(plan))
     split = planted(plant, split) if plant else split
     given = {**call, "transformer_options": {}}
@@ -113,14 +115,17 @@ def tried(kind: str, plan: str, case: str, plant: str) -> dict[str, Any]:
 
 def asked(kinds: list[str]) -> Iterator[tuple[str, str, str, str]]:
     from comfyui_models import CASES, WIDE
+    from comfyui_models_rows import CASES as ROWS
 
     for plan in PLANS:
         if "planted" in kinds:
             yield from (("planted", plan, case, plant) for plant, case in PLANTED.items())
         if "right" in kinds:
-            yield from (("right", plan, case, "") for case in CASES)
+            yield from (("right", plan, case, "") for case in CASES if case not in ROWS)
+    if "right" in kinds:
+        yield from (("right", OF_ROWS, case, "") for case in ROWS)
     if "wide" in kinds:
-        yield from (("wide", PLANS[0], case, "") for case in WIDE)
+        yield from (("wide", OF_ROWS if case in ROWS else PLANS[0], case, "") for case in WIDE)
 
 
 def is_right(kind: str, answers: tuple[dict[str, Any], ...]) -> bool:

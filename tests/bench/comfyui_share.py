@@ -24,7 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import support.checkout  # noqa: F401 (makes the checkout importable)
-from latentloom.nodes.hosts.native.splits.plans import PLANS
+from latentloom.nodes.hosts.native.splits.plans import OF_ROWS, PLANS
 
 HERE = Path(__file__).resolve()
 GOAL = 95.0
@@ -87,6 +87,9 @@ def table(some: list[Used]) -> Iterator[str]:
     yield ""
     yield f"{100 * used / total:.1f} % of the use is of the {len(there)} whose classes stand in {reviewed()['version']}"
     yield f"{share(some):.2f} % of that is of classes with a plan; the goal is {GOAL:.0f} %"
+    rows = [each for each in there if set(each.classes) & OF_ROWS.keys()]
+    told = "are by classes that are spread by their rows alone, where the sampler guides or makes several pictures"
+    yield f"{len(rows)} of them, {100 * sum(each.usage for each in rows) / used:.2f} %, {told}"
     words = "put patches into blocks besides, which Spread Model refuses by name"
     yield f"{len(patched)} of them, {100 * sum(each.usage for each in patched) / used:.2f} %, {words}"
 
@@ -131,6 +134,7 @@ def listed(checkout: Path, without: Mapping[str, object]) -> Iterator[str]:
     """Each class of a checkout with its plan, or why it has none."""
     for path, kinds in sorted(classes_of(checkout).items()):
         told = "plan" if path in PLANS else f"no plan: {without.get(path, NO_REASON)}"
+        told = "plan of rows alone" if path in OF_ROWS else told
         yield f"{path.replace('comfy.ldm.', ''):<62} {told}  ({', '.join(kinds)})"
 
 

@@ -19,6 +19,7 @@ from latentloom.nodes.hosts.native import border, patches, recipe, shell
 from latentloom.nodes.hosts.native.border import Border, Sent, named, sendable
 from latentloom.nodes.hosts.native.node import SpreadModel, place_for, plan_for
 from latentloom.nodes.hosts.native.on_rank import KEEP, KEPT, LACKING, Held, Options, _here
+from latentloom.nodes.hosts.native.splits.plans import OF_ROWS
 from latentloom.parallel.errors import BadInput
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.place import read_place
@@ -317,6 +318,21 @@ def test_an_option_that_is_an_object_is_left_out_and_refused_once_the_model_asks
     for ask in (lambda: options["easycache"], lambda: options.copy().get("easycache"), lambda: "easycache" in options):
         with pytest.raises(ValueError, match="'easycache' of its options"):
             ask()
+
+
+def test_a_class_without_tokens_is_spread_by_its_rows_or_refused_in_one_sentence(at: Asked) -> None:
+    module, _, name = next(iter(OF_ROWS)).rpartition(".")
+    model = type(name, (Model,), {"__module__": module})()
+    for plan in (ParallelPlan(ulysses=2), ParallelPlan(cfg=2), None):
+        at.plan, at.num_asked = plan, 0
+        with pytest.raises(ValueError, match=r"has no tokens to spread, only rows .* and this call has 1; guide \(cfg"):
+            asked(at, model=model)
+        assert at.num_asked == 0
+    call = functools.partial(Executor(model._forward, model, [at.forward]).execute, torch.ones(2, 4), torch.ones(2))
+    assert call().shape == (2, 4) and at.requests[-1]["plan"] == "cfg=2"
+    at.plan, at.allow_whole = ParallelPlan(ulysses=2), True
+    at.before(Patcher())
+    assert torch.equal(call(), torch.full((2, 4), 2.0)) and at.is_whole and at.num_asked == 0
 
 
 def test_a_run_that_did_not_reach_the_ranks_says_so(at: Asked) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
-from bodies import native
+from bodies import native, native_rows
 from bodies.foreign import WIDTH
 from latentloom.nodes.hosts.native import choosing
+from latentloom.nodes.hosts.native.checked import twin_of
 from latentloom.nodes.hosts.native.rows import carrying, num_rows, rows_apart, unfit
-from latentloom.nodes.hosts.native.splits.plans import OF_ALL_ROWS
+from latentloom.nodes.hosts.native.splits.plans import CASCADE, OF_ALL_ROWS, OF_ROWS, UNET, name_of
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.costs.machine import named_machine
 from latentloom.pipelines.values import Place
@@ -59,8 +61,7 @@ def test_rows_that_do_not_go_into_groups_are_refused_with_a_plan_that_does() -> 
     assert "asks for 3 rows at once, which do not go into 2 groups; use plan ulysses=4" in unfit(
         plan, model, {"x": [torch.ones(3, 4)]}
     )
-    module, _, name = OF_ALL_ROWS[0].rpartition(".")
-    other = type(name, (), {"__module__": module})()
+    other = class_of(OF_ALL_ROWS[0])
     assert unfit(plan, other, rows).endswith("so that cfg cannot part them; use plan ulysses=4")
     assert rows_apart(model, rows) == 4 and rows_apart(other, rows) == 1
 
@@ -77,6 +78,69 @@ def test_the_check_at_first_use_asks_whether_rows_stand_alone(ranks: Any, plan: 
         assert table[0].startswith("checked on this machine") and table[1] == CHECKING
         # A table that is as long as the batch is cut, and so found out.
         assert same[0].startswith("checked") if count > 2 else "away from one device" in same[0]
+
+
+# ---- classes without a sequence of tokens
+
+
+def class_of(key: str) -> Any:
+    module, _, name = key.rpartition(".")
+    return type(name, (), {"__module__": module})()
+
+
+KERNEL: dict[str, dict[str, int]] = {"C": {"kernel_size": 3}, "T": {}}
+UNET_MODEL = class_of(next(iter(OF_ROWS)))
+
+
+def test_rows_of_a_class_without_tokens_are_those_of_one_device_and_one_that_mixes_them_is_refused(ranks: Any) -> None:
+    for found in ranks.run("bodies.native_rows:of_unets", "cfg=4"):
+        *right, (told, wrong) = found
+        assert all(said.startswith("checked on this machine") and apart <= 1e-5 for said, apart in right), right
+        assert "of the largest value away from one device" in told and wrong > 1e-2
+
+
+@pytest.mark.parametrize("plan", ["ulysses=2", "ring=2", "allgather=2"])
+def test_no_plan_spreads_tokens_of_a_class_without(plan: str) -> None:
+    two, one = {"x": torch.ones(2, 4, 8, 8)}, {"x": torch.ones(1, 4, 8, 8)}
+    told = unfit(ParallelPlan.parse(plan), UNET_MODEL, two)
+    assert told.startswith(f"plan {plan}: UNetModel has no tokens to spread, only rows (the conditionings of a guided")
+    assert told.endswith("and this call has 2; use plan cfg=2, or set allow_whole")
+    assert unfit(ParallelPlan(cfg=2), UNET_MODEL, two) == ""
+    for name in (plan, "cfg=2"):
+        told = unfit(ParallelPlan.parse(name), UNET_MODEL, one)
+        assert told.startswith(f"plan {name}: UNetModel has no tokens to spread")
+        assert "and this call has 1; guide (cfg over 1) with texts of like length and memory for both, or" in told
+        assert told.endswith("or sample 2 pictures at once, or set allow_whole")
+    assert "has 3; use plan cfg=3" in unfit(ParallelPlan(cfg=4), UNET_MODEL, {"x": torch.ones(3, 4, 8, 8)})
+
+
+def test_auto_gives_a_class_without_tokens_as_many_groups_as_its_rows_go_into() -> None:
+    split, place = OF_ROWS[name_of(UNET_MODEL)], Place(devices=("cpu",) * 3, plan="auto")
+    for rows, plan in ((2, "cfg=2"), (3, "cfg=3"), (6, "cfg=3")):
+        found, why = choosing.choose(UNET_MODEL, split, {"x": torch.ones(rows, 4, 8, 8)}, place)
+        assert str(found) == plan and why == f"plan auto is {plan} for {rows} rows: UNetModel has no tokens to spread"
+    one = {"x": torch.ones(1, 4, 8, 8)}
+    assert unfit(choosing.choose(UNET_MODEL, split, one, place)[0], UNET_MODEL, one).startswith("plan auto: UNetModel")
+
+
+def test_a_twin_has_of_each_list_the_first_of_each_kind_and_all_that_skips_tie_together() -> None:
+    def stage(*names: str) -> nn.ModuleList:
+        return nn.ModuleList({"C": nn.Conv2d, "T": nn.Linear}[name](4, 4, **KERNEL[name]) for name in names)
+
+    cascade = nn.Module()
+    cascade.down_blocks = nn.ModuleList([stage(*"CTCTCT"), stage(*"CCT")])
+    cascade.up_blocks = nn.ModuleList([stage(*"CTC")])
+    twin = twin_of(cascade, CASCADE, "cpu")
+    for name, counts in (("down_blocks", [["Conv2d", "Linear"]] * 2), ("up_blocks", [["Conv2d", "Linear"]])):
+        assert [[type(each).__name__ for each in some] for some in getattr(twin, name)] == counts
+    unet = native_rows.LikeUNet()
+    assert str(twin_of(unet, UNET, "cpu")) == str(unet)
+
+
+def test_the_frames_of_one_video_are_not_parted() -> None:
+    given = {"x": torch.ones(14, 8, 4, 4), "num_video_frames": 14}
+    assert "this call has 1; guide (cfg over 1)" in unfit(ParallelPlan(cfg=2), UNET_MODEL, given)
+    assert rows_apart(UNET_MODEL, {**given, "num_video_frames": 7}) == 2
 
 
 # ---- auto

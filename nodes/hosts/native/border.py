@@ -47,7 +47,7 @@ OF_THE_HOST = (
     *("patches", "patches_replace", "optimized_attention_override"),
 )
 # Arguments that are others in each call.
-MOVING = (*LATENTS, "timestep", "timesteps", "t", "control", "transformer_options.sigmas")
+MOVING = (*LATENTS, "timestep", "timesteps", "t", "r", "control", "transformer_options.sigmas")
 REBUILT = ("minimax_payload.layout",)  # objects that the model makes anew from the rest, where they are not given
 MOST_KEPT = 8  # tensors of one argument that ranks keep
 INSTEAD = "leave that node out, or Spread Model, or set allow_whole"
@@ -135,11 +135,11 @@ class Border:
         count_ranks()
         self._patcher, self._told = patcher, ""
 
-    def _settle(self, module: Any, given: Mapping[str, Any]) -> None:
+    def _settle(self, module: Any, given: Mapping[str, Any]) -> str:
         """The plan of the run: as it is named, or chosen at its first call, and anew at one whose rows do not go into
-        the groups of that."""
+        the groups of that. Why the call cannot be shared out; "" if it can."""
         if self._told and not unfit(self._plan, module, given):
-            return
+            return ""
         if self.plan is None:
             self._plan, why = choose(module, plan_of(module), given, self.place)
             logger.info("Spread Model: %s", why)
@@ -147,6 +147,7 @@ class Border:
             self._plan = self.plan
         told = [self._patcher.patches_uuid, self._plan, self._patcher.object_patches.get(patches.COMPUTE)]
         self._told = hashlib.sha256(json.dumps([*map(str, told)]).encode()).hexdigest()[:16]
+        return unfit(self._plan, module, given)
 
     def sample(self, executor: Any, *args: Any, **kwargs: Any) -> Any:
         """Around the sampler: a run whose forward did not reach the ranks says so."""
@@ -184,10 +185,9 @@ class Border:
         if getattr(type(module), entry, None) is not getattr(original, "__func__", None):
             lost = f"another forward of {type(module).__name__}"
         problem = _lost(lost) if lost else ""
-        if problem := problem or (unfit(self.plan, module, arguments) if self.plan else ""):
+        if problem := problem or self._settle(module, arguments):
             self._whole_or_refuse(problem)
             return original(*args, **kwargs)
-        self._settle(module, arguments)
         self.num_asked += 1
         left_out = [name for name, each in options.items() if name not in OF_THE_HOST and not _is_plain(each)]
         told = {k: v for k, v in options.items() if k not in OF_THE_HOST and k not in left_out}

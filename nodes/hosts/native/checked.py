@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 LARGE = 1 << 26  # numbers that weights share; a linear layer with more of them takes the same more than once
-BLOCKS = 2  # of a twin; one of each list where there are several
+BLOCKS = 2  # of a twin, of each kind; one of each list where there are several
 PERIOD = 4194301  # random numbers, a prime, so that no two rows of a weight are alike
 
 logger = logging.getLogger("latentloom")
@@ -122,6 +122,7 @@ def twin_of(model: nn.Module, split: SplitPlan, device: str) -> nn.Module:
     """The same modules with two blocks and random weights, the same in every process; of the model nothing is changed,
     and what is set on it from outside (hooks, forwards) is left out."""
     import torch
+    from torch import nn
 
     from ....parallel.sharding.hooks import modules_at
 
@@ -131,9 +132,14 @@ def twin_of(model: nn.Module, split: SplitPlan, device: str) -> nn.Module:
     draws = torch.randn(PERIOD, generator=torch.Generator().manual_seed(0)).div_(width**0.5).to(device)
     largest = min(LARGE, max(each.numel() for each in weights))
     room = draws.repeat(-(-largest // PERIOD) + 1)
-    blocks = [modules_at(model, path, type(model).__name__) for path in split.blocks]
-    most = max(1, BLOCKS // max(1, sum(len(path) > 1 for path in blocks)))
-    left_out = {each for path in blocks for each in path[most:]}
+    blocks = {each for path in split.blocks for each in modules_at(model, path, type(model).__name__)}
+    holders = [each for each in model.modules() if isinstance(each, nn.ModuleList | nn.ModuleDict)]
+    lists = [[block for block in each.children() if block in blocks] for each in holders]
+    most = max(1, BLOCKS // max(1, sum(len(some) > 1 for some in lists)))
+    # Of each list the first of each kind: the stages of Stable Cascade have three in turn.
+    left_out = {
+        each for some in lists for n, each in enumerate(some) if [*map(type, some[:n])].count(type(each)) >= most
+    }
     methods = {end.partition(":")[2] for end in split.processors}  # of a model that is sharded by now
     return _Twin(room, left_out, device, methods).of(model)
 

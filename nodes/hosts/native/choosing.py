@@ -22,7 +22,7 @@ from ....pipelines.forecast.choice import pick
 from ....pipelines.forecast.known import machine_at, spot_of
 from ....pipelines.models.passed import passed_by
 from ....pipelines.values import Dtype, Place
-from .rows import num_rows, rows_apart
+from .rows import groups_of, num_rows, rows_apart
 from .splits.parts import latents_of, patch_of
 
 # What ComfyUI's classes, or the attention in their blocks, call their heads, and those of keys where these are fewer.
@@ -36,7 +36,11 @@ DTYPES: Mapping[str, Dtype] = {"torch.bfloat16": "bf16", "torch.float16": "fp16"
 
 def choose(model: nn.Module, split: SplitPlan, given: Mapping[str, Any], place: Place) -> tuple[ParallelPlan, str]:
     """The plan for a group of the place's devices and for calls such as this one, and a sentence why."""
-    count, rows, demand = place.group_size, rows_apart(model, given), demand_of(model, split, given)
+    count, rows = place.group_size, rows_apart(model, given)
+    if not split.order:
+        plan = ParallelPlan(cfg=groups_of(rows, count))
+        return plan, f"plan auto is {plan} for {rows} rows: {type(model).__name__} has no tokens to spread"
+    demand = demand_of(model, split, given)
     machine = machine_at(spot_of(place.devices))
     software = software_of(is_compiled=False, sends_pieces=machine.kind == "cpu")
 

@@ -4,7 +4,8 @@
 
 ComfyUI joins what it asks for along dim 0 (`torch.cat`), in lists each tensor by itself: so a tensor carries rows where
 its dim 0 is as long as that of x, and all else every group has whole. Whether that is right of a class and of such
-inputs, the check at first use asks, with the very tensors cut that the call has cut.
+inputs, the check at first use asks, with the very tensors cut that the call has cut. The frames of a video that a UNet
+makes are rows of one conditioning, and stay together.
 """
 
 # B rows of a forward, P groups of the cfg axis
@@ -21,8 +22,8 @@ from torch.utils import _pytree as pytree
 from ....parallel.group import Axis, Group
 from ....parallel.plan import ParallelPlan
 from ....parallel.wording import worded
-from .splits.parts import latents_of
-from .splits.plans import OF_ALL_ROWS, name_of
+from .splits.parts import FRAMES, latents_of
+from .splits.plans import OF_ALL_ROWS, OF_ROWS, name_of
 
 if TYPE_CHECKING:
     from ....parallel.sharding.shard import ShardedModule
@@ -34,17 +35,34 @@ def num_rows(given: Mapping[str, Any]) -> int:
 
 
 def rows_apart(module: object, given: Mapping[str, Any]) -> int:
-    """How many rows of such a call can be computed each without the others."""
-    return 1 if name_of(module) in OF_ALL_ROWS else num_rows(given)
+    """How many rows of such a call, or frames of a video that are rows, can be computed without the others."""
+    return 1 if name_of(module) in OF_ALL_ROWS else num_rows(given) // given.get(FRAMES, 1)
+
+
+def groups_of(rows: int, count: int) -> int:
+    """Over how many of so many devices such rows can be shared out evenly, at most."""
+    return max(each for each in range(1, count + 1) if rows % each == 0)
 
 
 def unfit(plan: ParallelPlan, module: object, given: Mapping[str, Any]) -> str:
     """Why the rows of this call cannot be shared out as the plan says, with one that could take its place; "" if they
     can."""
-    if (count := rows_apart(module, given)) % plan.cfg == 0:
+    count, has_tokens = rows_apart(module, given), name_of(module) not in OF_ROWS
+    if count % plan.cfg == 0 and (has_tokens or plan.num_ranks == plan.cfg > 1):
         return ""
+    if not has_tokens:
+        best, name = groups_of(count, plan.num_ranks), plan if plan.num_ranks > 1 else "auto"
+        advice = worded("use plan cfg={}", best)
+        if best == 1:
+            told = "guide (cfg over 1) with texts of like length and memory for both, or sample {} pictures at once"
+            advice = worded(told, max(2, plan.num_ranks))
+        told = (
+            "plan {}: {} has no tokens to spread, only rows (the conditionings of a guided step, the pictures of a "
+            "batch), and this call has {}; {}, or set allow_whole"
+        )
+        return worded(told, name, type(module).__name__, count, advice)
     other = replace(plan, cfg=1, ulysses=plan.ulysses * plan.cfg)
-    if count < num_rows(given):
+    if name_of(module) in OF_ALL_ROWS:
         told = "plan {}: {} looks at all conditionings for each, so that cfg cannot part them; use plan {}"
         return worded(told, plan, type(module).__name__, other)
     if count == 1:

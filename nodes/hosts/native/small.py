@@ -7,16 +7,17 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .splits.parts import LATENTS, latents_of, patch_of
+from .splits.parts import FRAMES, LATENTS, latents_of, patch_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 TEXT, BATCH, SEQUENCE = 7, 2, 307  # at most; the last of sound, and of a shape
 SOUND_WIDTH = 16  # of sound beside a video, B C T F, at most: LTX-2 needs so many
-LEAST = {"PixArtMS": 24, "WanModel_S2V": 8}  # rows of latents without which a class fails
+LEAST = {"PixArtMS": 24, "WanModel_S2V": 8, "StageB": 16}  # rows of latents without which a class fails
 # What sound tells these classes of a frame they tell of eight parts of it, one as long as another.
 IN_EIGHTHS = ("WanDancerModel",)
+OF_CONTROL = ("input", "middle", "output")  # residuals of a UNet: as large as latents, or halved some times
 AS_LARGE = ("face_pixel_values",)  # pictures that a class takes in one size only
 
 
@@ -32,7 +33,8 @@ class _Small:
     """Makes what belongs to a picture that small, or to a text that short."""
 
     def __init__(self, model: nn.Module, given: Mapping[str, Any], num_ranks: int, *, most: int) -> None:
-        self._most, (latents, *others) = most, latents_of(given)  # of its batch
+        latents, *others = latents_of(given)
+        self._most = most * min(BATCH, given.get(FRAMES, 1))  # of its batch
         self._patch = patch_of(model)
         count = max(2, num_ranks, LEAST.get(type(model).__name__, 0) // self._patch[-1])
         columns = 8 * (count // 4 + 1) if type(model).__name__ in IN_EIGHTHS else 2 * count + 1
@@ -75,8 +77,8 @@ class _Small:
             return type(value)(self.of(name, each) for each in value)
         if name in ("pre_filter_count", "tokens_per_frame"):  # of a guide, and of frames between those of a video
             return math.prod(self._small_canvas())
-        if name == "first_latent_frame":
-            return min(value, self._num_frames)
+        if name in ("first_latent_frame", FRAMES):
+            return min(value, BATCH if name == FRAMES else self._num_frames)
         if "tokens" in name and value == self._text:
             return min(TEXT, self._text)
         return value
@@ -132,6 +134,9 @@ class _Small:
             x = x.narrow(dim, 0, min(x.shape[dim], few + more if -few < more <= self._frames else few))
         if "audio" in name or name in AS_LARGE:
             return x
+        if name in OF_CONTROL:
+            by = max(1, 2 ** math.ceil(math.log2(self._canvas[1] / x.shape[-1])))
+            return x[..., : -(-self._odd[0] // by), : -(-self._odd[1] // by)]
         times = x.shape[-1] // self._canvas[1]
         is_alike = tuple(x.shape[-2:]) == tuple(times * size for size in self._canvas)
         rows, columns = (times * size for size in self._odd) if is_alike else self._odder

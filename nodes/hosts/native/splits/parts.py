@@ -6,17 +6,21 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from .....parallel.sharding.split_plan import Along, Leading, MadeAnew, Spec, SplitPlan, image, text, tokens
+from .....parallel.sharding.split_plan import Along, Leading, MadeAnew, Spec, SplitPlan, image, text
+from .....pipelines.split_plans.sequence import joint, sequence
 
 JOINT, FLIPPED, TOKENS = ("text", "image"), ("image", "text"), ("tokens",)
 GRID = Along(1, TOKENS, grid=3)  # frames, rows and columns
 LATENTS = ("x", "hidden_states")  # what models call them
+FRAMES = "num_video_frames"  # an argument: so many rows are the frames of one video
 PATCHES = ("patch_size", "patch", "patch_spatial")  # what they call rows and columns of latents to a token
+PATCH = {"StageB": 2}  # of a class that does not keep it
 
 
 def patch_of(model: object) -> tuple[int, ...]:
     """Rows and columns of latents to a token of this model."""
-    patch: Any = next((getattr(model, name) for name in PATCHES if hasattr(model, name)), 1)
+    kept: Any = (getattr(model, name) for name in PATCHES if hasattr(model, name))
+    patch = next(kept, PATCH.get(type(model).__name__, 1))
     return (patch, patch) if isinstance(patch, int) else tuple(patch[-2:])
 
 
@@ -58,32 +62,16 @@ Specs = Mapping[str, Spec]
 
 def two_streams(double: Specs, single: Specs, inputs: Mapping[str, Specs], order: tuple[str, str] = JOINT) -> SplitPlan:
     """As FLUX is built: text and picture in blocks of two streams, then in one; with more arguments of these."""
-    return SplitPlan(
-        order=order,
-        either=("text",),
-        blocks=("double_blocks", "single_blocks"),
-        inputs={
-            "double_blocks.0": {"img": image(1), "txt": text(1)},
-            "double_blocks.*": {"pe": Along(2, order), **double},
-            "single_blocks.*": {"pe": Along(2, order), **single},
-            **inputs,
-        },
-        outputs={"final_layer": image(1)},
-    )
+    rotary, enters = {"pe": Along(2, order)}, {"img": image(1), "txt": text(1)}
+    given = {"double_blocks.*": {**rotary, **double}, "single_blocks.*": {**rotary, **single}, **inputs}
+    leaves = {"final_layer": image(1)}
+    return joint("double_blocks", "single_blocks", order=order, enters=enters, inputs=given, outputs=leaves)
 
 
-def one_stream(
-    blocks: str, inputs: Mapping[str, Spec], *, dim: int = 1, enters: str = "x", leaves: str = "", **more: Any
-) -> SplitPlan:
+def one_stream(blocks: str, each: Specs, *, enters: str = "x", leaves: str = "", **more: Any) -> SplitPlan:
     """Text and picture in one sequence, whole again behind the last block or where `leaves` says; of each block its
     arguments along it."""
-    return SplitPlan(
-        order=TOKENS,
-        blocks=(blocks,),
-        inputs={f"{blocks}.0": {enters: tokens(dim)}, f"{blocks}.*": inputs},
-        outputs={leaves or f"{blocks}.-1": tokens(dim)},
-        **more,
-    )
+    return sequence(blocks, stream="tokens", enters=enters, leaves=leaves or f"{blocks}.-1", each=each, **more)
 
 
 def _rotary(pe: Any, _: object, session: Any) -> Any:
@@ -93,20 +81,14 @@ def _rotary(pe: Any, _: object, session: Any) -> Any:
 
 def qwen_image(patch: int = 2) -> SplitPlan:
     """As Qwen-Image is built: picture and text attend jointly, each a stream of its own to the end."""
-    return SplitPlan(
-        order=JOINT,
-        either=("text",),
-        blocks=("transformer_blocks",),
-        inputs={
-            "": {"control": control(patch)},
-            "transformer_blocks.0": {"hidden_states": image(1), "encoder_hidden_states": text(1)},
-            "transformer_blocks.*": {
-                "image_rotary_emb": MadeAnew(_rotary),
-                "encoder_hidden_states_mask": text(1),
-                "timestep_zero_index": Leading("image"),
-            },
+    return joint(
+        "transformer_blocks",
+        each={
+            "image_rotary_emb": MadeAnew(_rotary),
+            "encoder_hidden_states_mask": text(1),
+            "timestep_zero_index": Leading("image"),
         },
-        outputs={"proj_out": image(1)},
+        inputs={"": {"control": control(patch)}},
     )
 
 

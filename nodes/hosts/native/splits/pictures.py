@@ -8,6 +8,7 @@ from typing import Any
 
 from .....parallel.sharding.split_plan import LOCAL, Along, Attend, Halo, MadeAnew, SplitPlan, Tail, image, text, tokens
 from .....pipelines.split_plans.joint_image import cut_image
+from .....pipelines.split_plans.sequence import joint, sequence
 from . import stand_ins
 from .parts import GRID, JOINT, PER_TOKEN, TOKENS, control, one_stream, qwen_image, refused, two_streams
 
@@ -39,16 +40,11 @@ HIDREAM = SplitPlan(
     outputs={"final_layer": image(1)},
 )
 IDEOGRAM_4 = one_stream("layers", {"freqs_cis": Along(1, TOKENS)}, leaves="final_layer")
-LENS = SplitPlan(
+LENS = joint(
+    "transformer_blocks",
     order=IMAGE_TEXT,
-    either=("text",),
-    blocks=("transformer_blocks",),
-    inputs={
-        "": {"control": control(1)},
-        "transformer_blocks.0": {"hidden_states": image(1), "encoder_hidden_states": text(1)},
-        "transformer_blocks.*": {"freqs_cis": Along(2, IMAGE_TEXT), "attention_mask": Along(3, IMAGE_TEXT)},
-    },
-    outputs={"proj_out": image(1)},
+    each={"freqs_cis": Along(2, IMAGE_TEXT), "attention_mask": Along(3, IMAGE_TEXT)},
+    inputs={"": {"control": control(1)}},
 )
 # What makes pixels of the tokens runs whole on each rank, and so has to find the whole text before the picture.
 CHROMA_RADIANCE = replace(
@@ -58,52 +54,36 @@ CHROMA_RADIANCE = replace(
     outputs={"single_blocks.-1": Along(1, JOINT)},
 )
 OMNIGEN_2 = one_stream("layers", {"image_rotary_emb": Along(1, TOKENS)}, enters="hidden_states", leaves="norm_out")
-BOOGU = SplitPlan(
-    order=JOINT,
-    either=("text",),
-    blocks=("double_stream_layers", "single_stream_layers"),
+BOOGU = joint(
+    "double_stream_layers",
+    "single_stream_layers",
+    enters={"img_hidden_states": image(1), "instruct_hidden_states": text(1)},
     inputs={
-        "double_stream_layers.0": {"img_hidden_states": image(1), "instruct_hidden_states": text(1)},
         "double_stream_layers.*": {"joint_rotary_emb": Along(1, JOINT), "img_rotary_emb": image(1)},
         "single_stream_layers.*": {"image_rotary_emb": Along(1, JOINT)},
     },
     outputs={"norm_out": Along(1, JOINT)},
     attention={"img_self_attn": (ONLY_IMAGE,)},
 )
-JOY_IMAGE = SplitPlan(
+JOY_IMAGE = joint(
+    "double_blocks",
     order=IMAGE_TEXT,
-    either=("text",),
-    blocks=("double_blocks",),
-    inputs={
-        "double_blocks.0": {"hidden_states": image(1), "encoder_hidden_states": text(1)},
-        "double_blocks.*": {"image_rotary_emb": image(1)},
-    },
+    each={"image_rotary_emb": image(1)},
     outputs={"double_blocks.-1": (image(1), None)},  # not later: references are cut off after the last block
 )
-AURA_FLOW = SplitPlan(
-    order=JOINT,
-    either=("text",),
-    blocks=("double_layers", "single_layers"),
-    inputs={"double_layers.0": {"c": text(1), "x": image(1)}},
-    outputs={"final_linear": image(1)},
+AURA_FLOW = joint(
+    *("double_layers", "single_layers"), enters={"c": text(1), "x": image(1)}, outputs={"final_linear": image(1)}
 )
-HUNYUAN_DIT = SplitPlan(
-    blocks=("blocks",),
+HUNYUAN_DIT = sequence(
+    "blocks",
+    enters="x",
+    leaves="final_layer",
+    each={"freq_cis_img": image(0)},
     # The block that takes a residual is not among those that are checked at first use.
-    inputs={
-        "": {"control": refused("a ControlNet")},
-        "blocks.0": {"x": image(1)},
-        "blocks.*": {"freq_cis_img": image(0)},
-    },
-    outputs={"final_layer": image(1)},
+    inputs={"": {"control": refused("a ControlNet")}},
     attention={"attn2": (LOCAL,)},
 )
-PIXART = SplitPlan(
-    blocks=("blocks",),
-    inputs={"blocks.0": {"x": image(1)}},
-    outputs={"final_layer": image(1)},
-    attention={"cross_attn": (LOCAL,)},
-)
+PIXART = sequence("blocks", enters="x", leaves="final_layer", attention={"cross_attn": (LOCAL,)})
 
 
 def _as_tokens(lq: Any, given: Mapping[str, Any], session: Any) -> Any:
@@ -112,14 +92,10 @@ def _as_tokens(lq: Any, given: Mapping[str, Any], session: Any) -> Any:
 
 
 # Pixels are computed whole on each rank: of all blocks the last few.
-PIXEL_DIT = SplitPlan(
-    order=JOINT,
-    either=("text",),
-    blocks=("patch_blocks",),
-    inputs={
-        "patch_blocks.0": {"x": image(1), "y": text(1)},
-        "patch_blocks.*": {"pos_img": image(0), "pos_txt": text(0)},
-    },
+PIXEL_DIT = joint(
+    "patch_blocks",
+    enters={"x": image(1), "y": text(1)},
+    each={"pos_img": image(0), "pos_txt": text(0)},
     outputs={"patch_blocks.-1": (image(1), None)},
 )
 PID = replace(PIXEL_DIT, inputs={**PIXEL_DIT.inputs, "lq_proj.gate_modules.*": {"lq": MadeAnew(_as_tokens)}})

@@ -43,6 +43,15 @@ Z_IMAGE = one_stream("layers", {"freqs_cis": Along(1, TOKENS), "timestep_zero_in
 KREA_2 = one_stream("blocks", {"freqs": Along(2, TOKENS), "timestep_zero_index": Leading("tokens")})
 MINIMAX_H3 = one_stream("blocks", {"mod_segments": Spans(TOKENS), "rope_freqs": Along(1, TOKENS)}, dim=0)
 ERNIE_IMAGE = one_stream("layers", {"rotary_pos_emb": tokens(1)})
+# Without a sequence: convolutions over a picture, of which each rank computes some rows whole. What skips tie together
+# is called layer by layer, and so the layers are the blocks.
+UNET = SplitPlan(order=(), blocks=("input_blocks.*.*", "output_blocks.*.*"), inputs={}, outputs={})
+CASCADE = SplitPlan(order=(), blocks=("down_blocks.*", "up_blocks.*"), inputs={}, outputs={})
+OF_ROWS: Mapping[str, SplitPlan] = {
+    "comfy.ldm.modules.diffusionmodules.openaimodel.UNetModel": UNET,
+    "comfy.ldm.cascade.stage_c.StageC": CASCADE,
+    "comfy.ldm.cascade.stage_b.StageB": CASCADE,
+}
 
 PLANS: Mapping[str, SplitPlan] = {
     "comfy.ldm.flux.model.Flux": FLUX,
@@ -54,6 +63,7 @@ PLANS: Mapping[str, SplitPlan] = {
     "comfy.ldm.minimax.model.MiniMaxH3Model": MINIMAX_H3,
     "comfy.ldm.ernie.model.ErnieImageModel": ERNIE_IMAGE,
     "comfy.ldm.lumina.model.NextDiTPixelSpace": Z_IMAGE,
+    **OF_ROWS,
     **pictures.PLANS,
     **video.PLANS,
     **wan.PLANS,

@@ -6,9 +6,10 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from .....parallel.sharding.split_plan import LOCAL, Along, Attend, MadeAnew, SplitPlan, image, text, tokens
+from .....parallel.sharding.split_plan import LOCAL, Along, Attend, MadeAnew, SplitPlan, image, tokens
+from .....pipelines.split_plans.sequence import joint
 from . import stand_ins
-from .parts import GRID, JOINT, TOKENS, one_stream, refused
+from .parts import GRID, TOKENS, one_stream, refused
 
 # ---- LTX and LTX-2: video, behind it guides, which may be seen by part, and sound
 
@@ -108,16 +109,7 @@ LTX_2 = SplitPlan(
 
 # ---- one stream, or the text beside it
 
-COG_VIDEO = SplitPlan(
-    order=JOINT,
-    either=("text",),
-    blocks=("blocks",),
-    inputs={
-        "blocks.0": {"hidden_states": image(1), "encoder_hidden_states": text(1)},
-        "blocks.*": {"image_rotary_emb": image(0)},
-    },
-    outputs={"proj_out": image(1)},
-)
+COG_VIDEO = joint("blocks", each={"image_rotary_emb": image(0)})
 KANDINSKY_5 = one_stream(
     "visual_transformer_blocks",
     {"freqs": tokens(1)},
