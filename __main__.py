@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .parallel.errors import EXIT_CODES, LoomError, as_told, code_of, where_of
+from .parallel.machine import logs
 from .parallel.machine.folders import user_cache, user_data
 from .parallel.machine.waiting import asleep
 
@@ -32,6 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Without arguments given here the process is this command, see `as_program`.
     """
     arguments = parser().parse_args(argv)
+    arguments.argv = ("latentloom", *(sys.argv[1:] if argv is None else argv))
     if argv is not None:
         return _run(arguments)
     os.environ.update(asleep(os.environ))  # before anything loads torch, which reads it once
@@ -46,7 +48,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     if getattr(arguments, "no_self_check", False):
         os.environ["LATENTLOOM_SELF_CHECK"] = "0"  # which ranks inherit
+    if level := getattr(arguments, "log_level", None):
+        os.environ[logs.LEVEL] = level  # which ranks and workers inherit
+    if getattr(arguments, "log_json", False):
+        os.environ[logs.AS_JSON] = "1"
     try:
+        if os.environ.get(logs.LEVEL) or os.environ.get(logs.AS_JSON):
+            logs.begin(os.environ)
         if getattr(arguments, "memory", None) is not None:
             from .pipelines.components.memory import limit_memory
 
@@ -167,6 +175,7 @@ def run_command(arguments: argparse.Namespace) -> int:
         shares_out=arguments.replicas is None,
         max_pixels=pixel_limit(arguments.max_pixels),
         is_forced=arguments.force,
+        command=arguments.argv,
     )
     tally = run_shown(job, as_json=arguments.json, debug=arguments.debug, stops_on_error=arguments.stop_on_error)
     if tally.state == "failed" and tally.is_retryable:

@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ...parallel.machine.logs import LEVELS
+
 FOLDERS: dict[str, Any] = {"action": "append", "type": Path, "default": [], "metavar": "DIR"}
 
 
@@ -29,6 +31,14 @@ def run_options(run: argparse.ArgumentParser) -> None:
     says = "a plan's first use with a model is not checked against one device"
     add("--no-self-check", action="store_true", help=says)
     add("--json", action="store_true", help="events and the result as JSON, one object a line")
+
+
+def log_options(command: argparse.ArgumentParser) -> None:
+    """Of a command that works for a while."""
+    says = "what is logged, on stderr (default: LATENTLOOM_LOG_LEVEL, or warning)"
+    command.add_argument("--log-level", choices=LEVELS, help=says)
+    says = "log in lines of JSON, each with the id of the run that it is about (default: LATENTLOOM_LOG_JSON)"
+    command.add_argument("--log-json", action="store_true", help=says)
 
 
 def plan_options(plan: argparse.ArgumentParser) -> None:
