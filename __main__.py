@@ -177,7 +177,8 @@ def run_command(arguments: argparse.Namespace) -> int:
         is_forced=arguments.force,
         command=arguments.argv,
     )
-    tally = run_shown(job, as_json=arguments.json, debug=arguments.debug, stops_on_error=arguments.stop_on_error)
+    shown = {"as_json": arguments.json, "is_quiet": arguments.quiet, "debug": arguments.debug}
+    tally = run_shown(job, **shown, stops_on_error=arguments.stop_on_error)
     if tally.state == "failed" and tally.is_retryable:
         return AGAIN
     return {"ok": OK, "failed": FAILED, "cancelled": CANCELLED}[tally.state]

@@ -1,4 +1,4 @@
-"""The circumstances of a run, by which no result is found again: when, by which command, on which machine, as whose job.
+"""The circumstances of a run, on which no result depends: when, by which command, on which machine, as whose job.
 
 A command is told without secrets: what stands behind a name such as `token` or `api_key`, and who logs in by a URL.
 """

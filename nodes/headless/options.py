@@ -30,7 +30,14 @@ def run_options(run: argparse.ArgumentParser) -> None:
     add("--cluster", default="", metavar="ADDRESS", help="a Ray cluster; the devices are of each machine")
     says = "a plan's first use with a model is not checked against one device"
     add("--no-self-check", action="store_true", help=says)
-    add("--json", action="store_true", help="events and the result as JSON, one object a line")
+    telling_options(run)
+
+
+def telling_options(command: argparse.ArgumentParser) -> None:
+    """Of a command that runs workflows: what it tells, and what is logged (`log_options`)."""
+    command.add_argument("--json", action="store_true", help="events and the result as JSON, one object a line")
+    command.add_argument("-q", "--quiet", action="store_true", help="results and errors alone, no progress")
+    log_options(command)
 
 
 def log_options(command: argparse.ArgumentParser) -> None:

@@ -28,11 +28,12 @@ _numbers = itertools.count(1)
 _printing = threading.Lock()  # runs that overlap tell of their events from threads of their own
 
 
-def run_shown(job: Headless, *, as_json: bool, debug: bool, stops_on_error: bool) -> Tally:
-    """Run a job until it ends or Ctrl-C is pressed, and tell of it; with `debug` also where an error came from."""
+def run_shown(job: Headless, *, as_json: bool, is_quiet: bool, debug: bool, stops_on_error: bool) -> Tally:
+    """Run a job until it ends or Ctrl-C is pressed, and tell of it: where it `is_quiet` of what came of it alone, with
+    `debug` also where an error came from."""
     titles = {name: node.title or name for name, node in job.graph.nodes.items()}
     cancel, is_sweep = threading.Event(), len(job.sweep) > 1
-    sink = event_printer(cancel) if as_json else ProgressBars(titles)
+    sink = (lambda event: None) if is_quiet else event_printer(cancel) if as_json else ProgressBars(titles)
     tally = Tally(len(job.sweep), stops_on_error=stops_on_error)
     with interrupts(cancel):
         for report in run_headless(job, tally, sink=sink, cancel=cancel):
@@ -43,9 +44,11 @@ def run_shown(job: Headless, *, as_json: bool, debug: bool, stops_on_error: bool
 
 
 class ProgressBars:
-    """An event sink, also of several runs at a time."""
+    """An event sink, also of several runs at a time. What is no terminal, a file say, gets whole lines alone, of steps
+    one for each quarter."""
 
     def __init__(self, titles: Mapping[str, str]) -> None:
+        self._has_bars = sys.stderr.isatty()
         self._titles = titles
         self._lock = threading.Lock()
         self._bars: dict[tuple[str, str], Any] = {}
@@ -54,7 +57,10 @@ class ProgressBars:
         name = self._titles.get(event.node, event.node)
         with self._lock:  # runs that overlap tell from threads of their own
             if event.kind == "progress":
-                self._advance(event, name)
+                if self._has_bars:
+                    self._advance(event, name)
+                elif 4 * event.done // event.total > 4 * (event.done - 1) // event.total:
+                    self._line(f"{name:<18} {event.done} of {event.total} steps")
             elif event.kind == "phase" and not event.is_loading and (event.left_s or 0.0) >= LONG_S:
                 self._line(f"{name:<18} {event.message}, about {duration(event.left_s or 0.0)}")
             elif event.kind == "spread" and len(event.ranks) > 1:
@@ -62,7 +68,8 @@ class ProgressBars:
             elif event.is_loading or event.kind in ("foreseen", "took", "shared_out"):
                 self._line(f"{name:<18} {event.message}")
             elif event.kind == "finished":
-                self._end((event.run, event.node))
+                if self._bars:
+                    self._end((event.run, event.node))
                 self._line(f"{name:<18} {event.seconds:6.2f} s")
             elif event.kind == "cached":
                 self._line(f"{name:<18} cached")
@@ -89,6 +96,9 @@ class ProgressBars:
             bar.close()
 
     def _line(self, text: str) -> None:
+        if not self._has_bars:
+            print(text, file=sys.stderr, flush=True)
+            return
         from tqdm import tqdm
 
         tqdm.write(text, file=sys.stderr)
