@@ -15,12 +15,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .parallel.errors import EXIT_CODES, LoomError, as_told, code_of, where_of
+from .parallel.errors import EXIT_CODES, LoomError, code_of, where_of
 from .parallel.machine import logs
 from .parallel.machine.folders import user_cache, user_data
 from .parallel.machine.waiting import asleep
 
 if TYPE_CHECKING:
+    from .nodes.headless.options import Parser
     from .pipelines.values import Place
 
 OK, FAILED, BAD, AGAIN, CANCELLED = 0, *(EXIT_CODES[where] for where in ("us", "input", "machine", "user"))
@@ -70,10 +71,11 @@ def _run(arguments: argparse.Namespace) -> int:
             raise
         code = EXIT_CODES[where_of(code_of(error))]
         if getattr(arguments, "json", False):
-            state = "refused" if isinstance(error, ValueError) else "failed"
-            print(json.dumps({"kind": "result", "state": state, "error": str(error), **as_told(code_of(error))}))
+            _print_end(error)
         print(f"latentloom: {error}", file=sys.stderr)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
+        if getattr(arguments, "json", False):
+            _print_end(error)
         print("latentloom: cancelled", file=sys.stderr)
         code = CANCELLED
     except BrokenPipeError:  # `latentloom nodes | head`
@@ -86,14 +88,20 @@ def _run(arguments: argparse.Namespace) -> int:
     return code
 
 
+def _print_end(error: BaseException) -> None:
+    from .nodes.headless.stream import print_end
+
+    print_end(error)
+
+
 def parser() -> argparse.ArgumentParser:
     from . import __version__
     from .nodes.headless import options
 
-    top = argparse.ArgumentParser(prog="latentloom", description="Workflow nodes for generative media.")
+    top = options.Parser(prog="latentloom", description="Workflow nodes for generative media.")
     top.add_argument("--version", action="version", version=f"latentloom {__version__}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    options.run_options(_command(commands, "run", run_command, "run a workflow file"))
+    _command(commands, "run", run_command, "run a workflow file").options = options.run_options
 
     check = _command(commands, "check", check_command, "say everything that is wrong with a workflow file")
     check.add_argument("file", type=Path)
@@ -102,7 +110,7 @@ def parser() -> argparse.ArgumentParser:
     options.reading_options(check)
 
     plan = _command(commands, "plan", plan_command, "say how a model or workflow would run here, or on a machine to be")
-    options.plan_options(plan)
+    plan.options = options.plan_options
 
     nodes = _command(commands, "nodes", nodes_command, "list the nodes, or describe one")
     nodes.add_argument("id", nargs="?", default="")
@@ -114,7 +122,7 @@ def parser() -> argparse.ArgumentParser:
 
     says = "check that a model gives the same on several devices as on one"
     verify = _command(commands, "verify", verify_command, says)
-    options.verify_options(verify)
+    verify.options = options.verify_options
 
     models = _command(commands, "models", models_command, "list the models on this machine, or pull one from the hub")
     models.add_argument("action", nargs="?", choices=["list", "pull"], default="list")
@@ -140,13 +148,11 @@ def parser() -> argparse.ArgumentParser:
         from .ui.options import add_options
 
         ui = _command(commands, "ui", ui_command, "open the page that builds, runs and keeps workflows")
-        add_options(ui)
-        options.nodes_option(ui)
-        ui.set_defaults(cluster="")
+        ui.options = add_options
     return top
 
 
-def _command(commands: Any, name: str, body: Callable[..., int], summary: str) -> argparse.ArgumentParser:
+def _command(commands: Any, name: str, body: Callable[..., int], summary: str) -> Parser:
     command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
     command.set_defaults(command=body, opens_doors=True, is_short=name in SHORT)
     command.add_argument("--debug", action="store_true", help="show where an error came from")
@@ -177,11 +183,11 @@ def run_command(arguments: argparse.Namespace) -> int:
         is_forced=arguments.force,
         command=arguments.argv,
     )
-    shown = {"as_json": arguments.json, "is_quiet": arguments.quiet, "debug": arguments.debug}
-    tally = run_shown(job, **shown, stops_on_error=arguments.stop_on_error)
-    if tally.state == "failed" and tally.is_retryable:
+    told = {"as_json": arguments.json, "is_quiet": arguments.quiet, "debug": arguments.debug}
+    tally = run_shown(job, **told, stops_on_error=arguments.stop_on_error, grace_s=arguments.grace)
+    if tally.state in ("failed", "ended") and tally.is_retryable:
         return AGAIN
-    return {"ok": OK, "failed": FAILED, "cancelled": CANCELLED}[tally.state]
+    return {"ok": OK, "failed": FAILED, "ended": FAILED, "cancelled": CANCELLED}[tally.state]
 
 
 def _allowed(arguments: argparse.Namespace) -> Sequence[Path]:

@@ -148,6 +148,10 @@ class Progress:
         The text is for people. What `is_loading` waits for a disk, not for other ranks, and is worth waiting for.
         """
 
+    def again(self, text: str) -> None:
+        """Work that was lost with a rank, a machine or memory begins once more; `text` says why."""
+        self.phase(text, is_loading=True)
+
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
         """`done` of `total` steps are finished."""
 

@@ -235,7 +235,7 @@ def _run(
                 raise
             told = worded("starting again with less on the device: {}", one_line(error))
             logger.warning("%s", told)
-            progress.phase(told, is_loading=True)
+            progress.again(told)
 
 
 def _stage(name: Stage, progress: Progress) -> Callable[[Any, Progress], Any]:

@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..nodes.headless.options import nodes_option
+
 if TYPE_CHECKING:
     from ..pipelines.values import Place
     from .settings import Settings
@@ -39,6 +41,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
     says = "users of the page may have models fetched from the Hugging Face hub, with this machine's token and disk "
     add("--allow-downloads", action="store_true", help=says + "(default: they are told the command)")
     add("--open", action="store_true", help="show the page in the browser")
+    nodes_option(command)
+    command.set_defaults(cluster="")
 
 
 def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_dir: Path) -> Settings:

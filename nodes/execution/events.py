@@ -35,6 +35,7 @@ class Event:
     # words what a denoise is predicted to take, or took.
     message: str = ""
     is_loading: bool = False  # with a phase: it waits for a disk, also where what was lost is loaded again
+    is_again: bool = False  # with a phase: work that was lost with a rank, a machine or memory begins once more
     code: str = ""  # what a failure is, for programs (parallel/errors.py)
     frees_device: bool = False  # with a node's end: no other one of the run is going to use the device
     seconds: float = 0.0  # how long a finished node took, or the step that is done
@@ -53,8 +54,9 @@ class Event:
 
     def to_plain(self) -> dict[str, Any]:
         """Without the preview and without fields that say nothing."""
-        names = ("kind", "run", "point", "node", "time_s", "done", "total", "message", "is_loading", "code", "seconds")
-        plain: dict[str, Any] = {name: getattr(self, name) for name in (*names, "left_s", "run_left_s", "folder")}
+        names = ("kind", "run", "point", "node", "time_s", "done", "total", "message", "is_loading", "is_again", "code")
+        numbers = ("seconds", "left_s", "run_left_s")
+        plain: dict[str, Any] = {name: getattr(self, name) for name in (*names, *numbers, "folder")}
         plain["overrides"] = dict(self.overrides)
         plain["ranks"] = [dataclasses.asdict(rank) for rank in self.ranks]
         plain["foreseen"] = foreseen_to_plain(self.foreseen) if self.foreseen and not self.took else None

@@ -199,7 +199,7 @@ def _node(record: NodeRecord) -> dict[str, Any]:
         told = ({**asdict(rank), "seconds": round(rank.seconds, 4)} for rank in record.ranks)
         whole = ("known", "kernels")  # told once, above
         plain["ranks"] = [{name: value for name, value in rank.items() if name not in whole} for rank in told]
-    told = {"message": record.message, "code": record.code}
+    told = {"recoveries": list(record.recoveries), "message": record.message, "code": record.code}
     return {**plain, **record.prediction(), **{name: value for name, value in told.items() if value}}
 
 

@@ -42,6 +42,7 @@ class NodeRecord:
     # What a denoise was predicted to take; None where nothing was. The next is what it took, where it ended well.
     foreseen: Foreseen | None = None
     took: Took | None = None
+    recoveries: tuple[str, ...] = ()  # why its work began once more, each time: a rank, a machine or memory was lost
     files: tuple[str, ...] = ()
     message: str = ""
     code: str = ""  # what a failure is, for programs (parallel/errors.py)

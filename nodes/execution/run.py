@@ -224,7 +224,8 @@ class _Session:
             seconds, record = time.perf_counter() - start, replace(record, state="cancelled")
         except BaseException as error:
             seconds, record, failed = time.perf_counter() - start, replace(record, state="failed"), error
-        self.done.put((name, replace(record, seconds=seconds, foreseen=progress.pace.foreseen), value, failed))
+        told = {"foreseen": progress.pace.foreseen, "recoveries": progress.recoveries}
+        self.done.put((name, replace(record, seconds=seconds, **told), value, failed))
 
     def _workspace(self, name: str) -> Workspace:
         told = tagged(self.workspace, self.schedule.values)

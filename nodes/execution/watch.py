@@ -130,12 +130,19 @@ class NodeProgress(Progress):
         self.plan = ""
         self.ranks: tuple[RankWork, ...] = ()
         self.pace = watch.outlook.pace(node)
+        self.recoveries: tuple[str, ...] = ()
         self._watch = watch
 
     def phase(self, text: str, *, is_loading: bool = False) -> None:
         self.check()
         self.pace.phase(is_loading=is_loading)
         self._watch.tell("phase", self.node, message=text, is_loading=is_loading)
+
+    def again(self, text: str) -> None:
+        self.check()
+        self.recoveries = (*self.recoveries, text)
+        self.pace.phase(is_loading=True)
+        self._watch.tell("phase", self.node, message=text, is_loading=True, is_again=True)
 
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
         self.check()

@@ -6,6 +6,8 @@ job: What is asked of a headless run: a workflow with values, the points of a sw
 lifetime: A process at work: a folder is its own until it ends, however it ends; and what Ctrl-C and SIGTERM do to it.
 options: The options of the commands; those of the page are in `ui/options.py`.
 plans: What `latentloom plan` answers: how a model, or each denoise of a workflow, would run on a machine.
+stream: The lines of JSON that a command prints for programs: one object a line, each with a version, a number and its
+    time.
 terminal: What a headless run tells a terminal: events as lines or as JSON, reports, and how a sweep ended.
 workflow_files: Where workflows come from: a file of their own or ComfyUI's, or a picture, video or sound; and what they
     may read.

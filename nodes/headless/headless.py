@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -70,9 +71,9 @@ def run_headless(
     caches, width = open_caches(job.cache_dir), width_of(job.place)
 
     def made(points: Sequence[Point]) -> Iterator[tuple[Point, Report]]:
-        attempts = (partial(_attempt, job, point, caches) for point in points)
+        attempts = (partial(_attempt, job, p, caches) for p in points if not tally.finish.is_set())
         runs = overlapped(attempts, width=width, sink=sink, cancel=cancel, starts=next_on(job.place))
-        return zip(points, runs, strict=True)
+        return zip(points, runs, strict=False)  # those that are not begun are left
 
     if job.resume:
         points = sorted(points, key=lambda point: has_failed(point.folder, as_made(point.folder, point.graph)))
@@ -81,6 +82,8 @@ def run_headless(
         yield report
         if report.state == "cancelled" or tally.why_ended:
             return
+    if tally.finish.is_set() and tally.num_left:
+        tally.why_ended = "it was asked to end"
 
 
 def _foretold(job: Headless, points: Sequence[Point]) -> tuple[list[Point], list[Report]]:
@@ -239,6 +242,7 @@ class Report:
             "outputs": self.outputs,
             "seconds": 0.0 if result is None else round(result.seconds, 4),
             **({"denoises": denoises} if denoises else {}),
+            "recoveries": [{"node": n, "message": text} for n, record in nodes.items() for text in record.recoveries],
             "error": self.error or None,
             **(as_told(self.code) if self.code else {"code": None, "where": None, "retryable": None}),
         }
@@ -251,6 +255,7 @@ class Tally:
         self.num_runs = num_runs
         self.failures: list[Report] = []  # without their results, which may be large
         self.why_ended = ""
+        self.finish = threading.Event()  # set: what is under way is finished, and nothing else begun
         self._stops_on_error = stops_on_error
         self._counts: Counter[RunState] = Counter()
         self._reason = ""
@@ -283,13 +288,16 @@ class Tally:
 
     @property
     def is_retryable(self) -> bool:
-        """Whether all that failed may go well at another time, or on another machine."""
-        return all(where_of(each.code) == "machine" for each in self.failures)
+        """Whether all that failed may go well at another time, or on another machine; what was left is to be made."""
+        is_left = bool(self.finish.is_set() and self.num_left)
+        return bool(self.failures or is_left) and all(where_of(each.code) == "machine" for each in self.failures)
 
     @property
-    def state(self) -> Literal["ok", "failed", "cancelled"]:
+    def state(self) -> Literal["ok", "failed", "cancelled", "ended"]:
         if self._counts["cancelled"]:
             return "cancelled"
+        if self.finish.is_set() and self.num_left:
+            return "ended"
         return "failed" if self.failures else "ok"
 
     def to_plain(self) -> dict[str, Any]:
@@ -307,7 +315,7 @@ class Tally:
         return {
             "kind": "sweep",
             "state": self.state,
-            "retryable": self.is_retryable if self.failures else None,
+            "retryable": self.is_retryable if self.state in ("failed", "ended") else None,
             "runs": self.num_runs,
             **{state: self._counts[state] for state in ("ok", "resumed", "failed", "busy")},
             "left": self.num_left,

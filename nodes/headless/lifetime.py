@@ -125,8 +125,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextlib.contextmanager
-def interrupts(cancel: threading.Event) -> Iterator[None]:
-    """The first asks a run to end at its next step, the second ends the process.
+def interrupts(cancel: threading.Event, finish: threading.Event | None = None) -> Iterator[None]:
+    """The first asks a run to end at its next step, the second ends the process. With `finish` one before them asks it
+    to finish what it does.
 
     This thread must not `wait` for the event: it would hold the lock that the handler, in the same thread, needs.
     """
@@ -134,6 +135,10 @@ def interrupts(cancel: threading.Event) -> Iterator[None]:
     def ask(signum: int, frame: object) -> None:
         if cancel.is_set():
             end_at_once()
+        if finish is not None and not finish.is_set():
+            finish.set()
+            _say("\nfinishing what is under way; Ctrl-C again to stop at the next step")
+            return
         cancel.set()
         _say("\nstopping at the next step; Ctrl-C again to stop at once")
 

@@ -1,11 +1,43 @@
 """The options of the commands; those of the page are in `ui/options.py`."""
 
 import argparse
+import math
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from ...parallel.errors import BadInput
 from ...parallel.machine.logs import LEVELS
+from .stream import print_end
 
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with arguments to programs, too, where they ask for JSON. The options of a command are made
+    once it is the one that is asked for."""
+
+    options: Callable[[argparse.ArgumentParser], None] | None = None
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self._given = list(sys.argv[1:] if args is None else args)
+        if self.options is not None:
+            self.options(self)
+            self.options = None
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        if "--json" in self._given:
+            print_end(BadInput(message))
+        super().error(message)
+
+
+def _seconds(text: str) -> float:
+    if not 0.0 <= (value := float(text)) < math.inf:
+        raise ValueError
+    return value
+
+
+_seconds.__name__ = "number of seconds"  # which argparse's sentence says
 FOLDERS: dict[str, Any] = {"action": "append", "type": Path, "default": [], "metavar": "DIR"}
 
 
@@ -17,6 +49,8 @@ def run_options(run: argparse.ArgumentParser) -> None:
     add("--out", type=Path, default=Path("output"), metavar="DIR", help="where results go (default: output)")
     add("--resume", action="store_true", help="skip runs that are complete already; those that failed come last")
     add("--force", action="store_true", help="run what seems too large, which is an estimate")
+    says = "after SIGTERM or Ctrl-C, finish what is under way if it takes no longer, and begin nothing (default: 0)"
+    add("--grace", type=_seconds, default=0.0, metavar="SECONDS", help=says)
     add("--stop-on-error", action="store_true", help="end a sweep at the first run that fails")
     reading_options(run)
     add("--max-pixels", type=int, metavar="N", help="of a picture that is read or resized (default: 64 million)")

@@ -1,45 +1,87 @@
 """What a headless run tells a terminal: events as lines or as JSON, reports, and how a sweep ended."""
 
-import itertools
 import json
+import math
 import os
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ...pipelines.costs.run import duration
 from ..execution.events import Event
 from ..execution.manifest import MANIFEST_FILE
+from ..execution.records import RunResult
 from .headless import Report, Tally, run_headless
 from .job import Headless
-from .lifetime import interrupts
+from .lifetime import end_at_once, interrupts
+from .stream import print_line
 
 LONG_S = 5.0  # a phase that is predicted to take so long says so, since it has no steps to watch
 SHOWN_FAILURES = 20
 MOST_SHOWN = 2000  # characters of an output that a terminal is given
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
-
-STREAM = 1  # the version of the lines of JSON: of another one, keys that were there may mean something else
-_numbers = itertools.count(1)
-_printing = threading.Lock()  # runs that overlap tell of their events from threads of their own
+POLL_S = 0.2
+MOST_LOADING_S = 3.0  # after it was asked to end: what only loads may be minutes from its next step, and loses nothing
 
 
-def run_shown(job: Headless, *, as_json: bool, is_quiet: bool, debug: bool, stops_on_error: bool) -> Tally:
-    """Run a job until it ends or Ctrl-C is pressed, and tell of it: where it `is_quiet` of what came of it alone, with
-    `debug` also where an error came from."""
+def run_shown(
+    job: Headless, *, as_json: bool, debug: bool, stops_on_error: bool, is_quiet: bool = False, grace_s: float = 0.0
+) -> Tally:
+    """Run a job until it ends or is asked to, and tell of it; where it `is_quiet` of what came of it alone, with
+    `debug` also where an error came from.
+
+    Asked by Ctrl-C or SIGTERM it ends at its next step; with a grace what is under way is finished within so many
+    seconds, and nothing else is begun.
+    """
     titles = {name: node.title or name for name, node in job.graph.nodes.items()}
-    cancel, is_sweep = threading.Event(), len(job.sweep) > 1
-    sink = (lambda event: None) if is_quiet else event_printer(cancel) if as_json else ProgressBars(titles)
+    cancel, over, is_sweep = threading.Event(), threading.Event(), len(job.sweep) > 1
+    tell = (lambda event: None) if is_quiet else event_printer(cancel) if as_json else ProgressBars(titles)
     tally = Tally(len(job.sweep), stops_on_error=stops_on_error)
-    with interrupts(cancel):
-        for report in run_headless(job, tally, sink=sink, cancel=cancel):
-            print_report(report, as_json=as_json, debug=debug, is_one_of_many=is_sweep)
+    started: dict[str, Event] = {}  # by the runs under way
+    latest: dict[str, Event] = {}
+
+    def sink(event: Event) -> None:
+        tell(event)
+        started.setdefault(event.run, event)
+        latest[event.run] = event
+
+    def end_in_time() -> None:
+        """In a thread of its own: what is beyond the grace is cancelled, and what then only loads is not waited for."""
+        asked_time = cancel_time = math.inf
+        while not over.wait(POLL_S):
+            now = time.monotonic()
+            asked_time = min(asked_time, now) if tally.finish.is_set() else math.inf
+            if now - asked_time > grace_s:
+                cancel.set()
+            cancel_time = min(cancel_time, now) if cancel.is_set() else math.inf
+            if now - cancel_time > MOST_LOADING_S and all(event.is_loading for event in latest.values()):
+                break
+        else:
+            return
+        for run, event in started.items():
+            ended = RunResult(run=run, state="cancelled", outputs={}, nodes={}, seconds=latest[run].time_s)
+            report = Report(point=event.point, folder=Path(event.folder), overrides=event.overrides, result=ended)
+            tally.add(report)
+            print_report(report, as_json=as_json, debug=debug)
         if is_sweep:
             print_tally(tally, as_json=as_json)
+        end_at_once()
+
+    threading.Thread(target=end_in_time, daemon=True).start()
+    with interrupts(cancel, tally.finish if grace_s else None):
+        try:
+            for report in run_headless(job, tally, sink=sink, cancel=cancel):
+                if report.result is not None:
+                    started.pop(report.result.run, None), latest.pop(report.result.run, None)
+                print_report(report, as_json=as_json, debug=debug, is_one_of_many=is_sweep)
+            if is_sweep:
+                print_tally(tally, as_json=as_json)
+        finally:
+            over.set()
     return tally
 
 
@@ -111,7 +153,7 @@ def event_printer(cancel: threading.Event) -> Callable[[Event], None]:
         if event.kind == "preview":
             return
         try:
-            _print_line(event.to_plain())
+            print_line(event.to_plain())
         except BrokenPipeError:
             sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (Python would complain once more when it ends)
             cancel.set()
@@ -119,17 +161,11 @@ def event_printer(cancel: threading.Event) -> Callable[[Event], None]:
     return show
 
 
-def _print_line(plain: Mapping[str, Any]) -> None:
-    with _printing:
-        told = {"v": STREAM, "seq": next(_numbers), "time": datetime.now(UTC).isoformat(timespec="milliseconds")}
-        print(json.dumps({**told, **plain}), flush=True)
-
-
 def print_report(report: Report, *, as_json: bool, debug: bool, is_one_of_many: bool = False) -> None:
     """Where the result is and what of it is no file, or why there is none."""
     result = report.result
     if as_json:
-        _print_line(report.to_plain())
+        print_line(report.to_plain())
     elif report.state == "resumed":
         print(f"{report.folder}: complete already")
     elif report.state == "cancelled":
@@ -159,7 +195,7 @@ def _output_line(name: str, value: Any, manifest: Path) -> str:
 def print_tally(tally: Tally, *, as_json: bool) -> None:
     """Once, after the last run of a sweep: what failed, and what is left to do."""
     if as_json:
-        _print_line(tally.to_plain())
+        print_line(tally.to_plain())
         return
     lines = []
     if tally.failures:

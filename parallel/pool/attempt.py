@@ -19,7 +19,7 @@ from ..ranks.channel import read_body
 from ..ranks.grants import AHEAD, Grants
 from ..ranks.messages import Abort, Cancel, Ended, OfJob, Phase, Preview, RunJob, SpreadWork, StepDone, Stuck
 from .folder import keep_logs
-from .job import End, Job, Picture, failure, first_cause
+from .job import Again, End, Job, Picture, failure, first_cause
 from .limits import Limits
 from .rank_process import RankProcess
 
@@ -226,8 +226,8 @@ class JobRun:
             index, end = first_cause(ends)
             rank = self.ranks[index]
             if end.code == OutOfMemory.code and job.work.world is None and frees():
-                text = f"starting again without a spare rank: rank {rank.number} ({rank.device}): {end.reason}"
-                job.tell(Phase(job=job.number, text=text, is_loading=True))
+                why = f"rank {rank.number} ({rank.device}): {end.reason}"
+                job.tell(Again(f"starting again without a spare rank: {why}"))
                 return False
             if end.state == "failed":
                 keep_logs(rank.log.parent)

@@ -34,6 +34,13 @@ class Picture:
     pixels: Tensor
 
 
+@dataclass(frozen=True)
+class Again:
+    """The job begins once more, and why."""
+
+    text: str
+
+
 @dataclass(frozen=True, eq=False)
 class Last:
     """The last word: an error, or else the answers."""
@@ -42,7 +49,7 @@ class Last:
     answers: list[Any] = field(default_factory=list)
 
 
-Told = Phase | StepDone | Picture | SpreadWork | Last  # what the caller is told
+Told = Phase | Again | StepDone | Picture | SpreadWork | Last  # what the caller is told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +92,7 @@ class Job:
         if self.work.world is not None:
             pass  # the ranks of other machines must be asked again too, which only who asked all of them can
         elif self.num_deaths < MAX_DEATHS:
-            self.tell(Phase(job=self.number, text=f"starting again: {reason}", is_loading=True))
+            self.tell(Again(f"starting again: {reason}"))
             return True
         else:  # one death may be chance; by the second the job itself is what kills
             reason = f"{reason}, for the second time in this job, so it is given up"

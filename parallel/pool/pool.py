@@ -20,7 +20,7 @@ from ..ranks.messages import Phase, SpreadWork, StepDone
 from ..ranks.seat import World
 from ..ranks.shortage import advice
 from .folder import PoolFolder
-from .job import Job, Lane, Last, Picture, Work
+from .job import Again, Job, Lane, Last, Picture, Work
 from .known import Known
 from .limits import Limits
 from .rank_process import RankProcess
@@ -177,6 +177,8 @@ def _wait(job: Job, progress: Progress) -> list[Any]:
         match told:
             case Phase():
                 progress.phase(told.text, is_loading=told.is_loading)
+            case Again():
+                progress.again(told.text)
             case Picture(pixels):
                 preview = functools.partial(lambda picture: picture, pixels)  # told with the step that follows
             case StepDone():

@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 
 from ..errors import RankFailed
-from ..ranks.messages import Join, Joined, Phase
+from ..ranks.messages import Join, Joined
 from ..ranks.seat import World
 from ..ranks.shortage import advice
 from .attempt import JobRun
-from .job import Job
+from .job import Again, Job
 from .known import Known
 from .limits import Limits
 from .rank_process import RankProcess
@@ -160,8 +160,7 @@ class Replica:
             self._problem,
         )
         if self.job is not None:
-            text = f"starting again without peer-to-peer between {devices}: {self._problem}"
-            self.job.tell(Phase(job=self.job.number, text=text, is_loading=True))
+            self.job.tell(Again(f"starting again without peer-to-peer between {devices}: {self._problem}"))
         for rank in self.ranks:
             rank.has_p2p = False
             rank.kill("was to start again without peer-to-peer")

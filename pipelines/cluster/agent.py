@@ -137,6 +137,9 @@ class AgentProgress(Progress):
     def phase(self, text: str, *, is_loading: bool = False) -> None:
         self._tell("phase", text, is_loading)
 
+    def again(self, text: str) -> None:
+        self._tell("again", text)
+
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
         self._tell("step", done, total, None if preview is None else preview())
 

@@ -77,7 +77,7 @@ class Cluster:
                 if attempt + 1 == MAX_ATTEMPTS:
                     raise RankFailed(f"{again}, for the second time in this job, so it is given up") from None
                 logger.warning("%s; the job starts again", again)
-                progress.phase(f"starting again: {again}", is_loading=True)
+                progress.again(f"starting again: {again}")
             else:
                 for machine in machines:
                     machine.done.add(subject)

@@ -85,6 +85,8 @@ class ClusterJob:
                 for kind, *told in self._hear():
                     if kind == "phase":
                         progress.phase(told[0], is_loading=told[1])
+                    elif kind == "again":
+                        progress.again(told[0])
                     else:
                         done, total, picture = told
                         progress.step(done, total, None if picture is None else lambda shown=picture: shown)

@@ -137,6 +137,8 @@ def _by_name(node: dict[str, Any]) -> dict[str, Any]:
 def options(parser: argparse.ArgumentParser) -> dict[str, Any]:
     """By command each option, with its default, choices and how many values it takes."""
     found: dict[str, Any] = {}
+    if getattr(parser, "options", None) is not None:  # made once the command is asked for
+        parser.options(parser)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             found |= {name: options(command) for name, command in action.choices.items()}

@@ -1,0 +1,33 @@
+"""The lines of JSON that a command prints for programs: one object a line, each with a version, a number and its time.
+
+What they hold is in the schemas beside this: `event`, `result` (of a run, or of what was refused) and `sweep`, which is
+the last line of one; `manifest` is of the file that a run leaves. Keys may come, and those that are there stay.
+"""
+
+import itertools
+import json
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ...parallel.errors import as_told, code_of
+
+SCHEMAS = Path(__file__).with_name("schemas")
+STREAM = 1  # the version of the lines: in another one, keys that were there may mean something else
+_numbers = itertools.count(1)
+_printing = threading.Lock()  # runs that overlap tell of their events from threads of their own
+
+
+def print_line(plain: Mapping[str, Any]) -> None:
+    with _printing:
+        told = {"v": STREAM, "seq": next(_numbers), "time": datetime.now(UTC).isoformat(timespec="milliseconds")}
+        print(json.dumps({**told, **plain}), flush=True)
+
+
+def print_end(error: BaseException) -> None:
+    """The line of what ended a command before it had a result."""
+    told = as_told(code_of(error))
+    state = "refused" if isinstance(error, ValueError) else "cancelled" if told["where"] == "user" else "failed"
+    print_line({"kind": "result", "state": state, "error": str(error) or "cancelled", **told})
