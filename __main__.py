@@ -1,4 +1,4 @@
-"""The command line: `latentloom run | check | plan | nodes | show | verify | models | comfy | doctor | ui`.
+"""The command line: `latentloom run | rerun | check | plan | nodes | show | verify | models | comfy | doctor | ui`.
 
 Exit codes: 0 ok, 1 a node failed or the doctor found a problem, 2 bad file or arguments, 75 the machine is at fault:
 try again, here later or elsewhere; 130 cancelled.
@@ -21,6 +21,7 @@ from .parallel.machine.folders import user_cache, user_data
 from .parallel.machine.waiting import asleep
 
 if TYPE_CHECKING:
+    from .nodes.headless.headless import Tally
     from .nodes.headless.options import Parser
     from .pipelines.values import Place
 
@@ -103,6 +104,9 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(required=True, metavar="COMMAND")
     _command(commands, "run", run_command, "run a workflow file").options = options.run_options
 
+    says = "make a run again by its manifest, and say whether its bytes are the same"
+    _command(commands, "rerun", rerun_command, says).options = options.rerun_options
+
     check = _command(commands, "check", check_command, "say everything that is wrong with a workflow file")
     check.add_argument("file", type=Path)
     check.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
@@ -184,10 +188,30 @@ def run_command(arguments: argparse.Namespace) -> int:
         command=arguments.argv,
     )
     told = {"as_json": arguments.json, "is_quiet": arguments.quiet, "debug": arguments.debug}
-    tally = run_shown(job, **told, stops_on_error=arguments.stop_on_error, grace_s=arguments.grace)
+    return _code_of(run_shown(job, **told, stops_on_error=arguments.stop_on_error, grace_s=arguments.grace))
+
+
+def _code_of(tally: Tally) -> int:
     if tally.state in ("failed", "ended") and tally.is_retryable:
         return AGAIN
     return {"ok": OK, "failed": FAILED, "ended": FAILED, "cancelled": CANCELLED}[tally.state]
+
+
+def rerun_command(arguments: argparse.Namespace) -> int:
+    from dataclasses import replace
+
+    from .nodes.headless.rerun import again, print_compared, print_differences
+    from .nodes.headless.terminal import run_shown
+
+    asked = {name: getattr(arguments, name) for name in ("out", "devices", "plan", "cluster")}
+    found = again(arguments.file, allowed=_allowed(arguments), **asked)
+    print_differences(found, as_json=arguments.json, is_strict=arguments.strict)
+    job = replace(found.job, is_forced=arguments.force, command=arguments.argv)
+    told = {"as_json": arguments.json, "is_quiet": arguments.quiet, "debug": arguments.debug}
+    code = _code_of(run_shown(job, **told, stops_on_error=True))
+    if code != OK:
+        return code
+    return OK if print_compared(found, as_json=arguments.json) else FAILED
 
 
 def _allowed(arguments: argparse.Namespace) -> Sequence[Path]:

@@ -43,6 +43,9 @@ def manifest(
     folder: Path, graph: Graph, result: RunResult, circumstances: Circumstances | None = None
 ) -> dict[str, Any]:
     """The manifest as plain data; paths inside `folder` are relative to it."""
+    works = [rank for record in result.nodes.values() for rank in record.ranks]
+    # What the stages worked on, and where; this CPU if none of them had to.
+    devices = {(rank.device, rank.title, rank.machine) for rank in works} or {("cpu", title_of("cpu"), platform.node())}
     return {
         "format": FORMAT,
         "state": result.state,
@@ -60,7 +63,7 @@ def manifest(
         "nodes": {name: _node(record) for name, record in result.nodes.items()},
         "outputs": _outputs(folder, result),
         "versions": versions(),
-        "devices": devices(result),
+        "devices": sorted(f"{device} ({title}) of {machine}" for device, title, machine in devices),
         "plan": "; ".join(dict.fromkeys(record.plan for record in result.nodes.values() if record.plan)) or None,
         "replicas": result.replicas,
         # All that is needed to make it again; it comes last, because it is the longest.
@@ -168,13 +171,6 @@ def versions() -> Mapping[str, str | None]:
 def workflow_sha256(graph: Graph) -> str:
     """The hash of the workflow file's text as we write it."""
     return hashlib.sha256(graph_text(without_plans(graph)).encode()).hexdigest()
-
-
-def devices(result: RunResult) -> list[str]:
-    """What the stages of a run worked on, and where; this CPU if none of them had to."""
-    works = [rank for record in result.nodes.values() for rank in record.ranks]
-    found = {(rank.device, rank.title, rank.machine) for rank in works} or {("cpu", title_of("cpu"), platform.node())}
-    return sorted(f"{device} ({title}) of {machine}" for device, title, machine in found)
 
 
 def _node(record: NodeRecord) -> dict[str, Any]:

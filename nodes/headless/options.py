@@ -38,6 +38,13 @@ def _seconds(text: str) -> float:
 
 
 _seconds.__name__ = "number of seconds"  # which argparse's sentence says
+# What several commands say alike of an option.
+UNCHECKED: dict[str, Any] = {
+    "action": "store_true",
+    "help": "a plan's first use with a model is not checked against one device",
+}
+JSON: dict[str, Any] = {"action": "store_true", "help": "events and the result as JSON, one object a line"}
+QUIET: dict[str, Any] = {"action": "store_true", "help": "results and errors alone, no progress"}
 FOLDERS: dict[str, Any] = {"action": "append", "type": Path, "default": [], "metavar": "DIR"}
 
 
@@ -62,16 +69,26 @@ def run_options(run: argparse.ArgumentParser) -> None:
     says = "groups of devices that work on separate runs (default: of a sweep as many as end it soonest, else one)"
     add("--replicas", type=int, metavar="N", help=says)
     add("--cluster", default="", metavar="ADDRESS", help="a Ray cluster; the devices are of each machine")
-    says = "a plan's first use with a model is not checked against one device"
-    add("--no-self-check", action="store_true", help=says)
-    telling_options(run)
+    add("--no-self-check", **UNCHECKED)
+    add("--json", **JSON)
+    add("-q", "--quiet", **QUIET)
+    log_options(run)
 
 
-def telling_options(command: argparse.ArgumentParser) -> None:
-    """Of a command that runs workflows: what it tells, and what is logged (`log_options`)."""
-    command.add_argument("--json", action="store_true", help="events and the result as JSON, one object a line")
-    command.add_argument("-q", "--quiet", action="store_true", help="results and errors alone, no progress")
-    log_options(command)
+def rerun_options(rerun: argparse.ArgumentParser) -> None:
+    add = rerun.add_argument
+    add("file", type=Path, metavar="MANIFEST", help="the manifest.json that a run left, or its folder")
+    add("--strict", action="store_true", help="refuse where versions, models, devices or the plan are others than then")
+    add("--out", type=Path, default=Path("rerun"), metavar="DIR", help="where results go (default: rerun)")
+    add("--force", action="store_true", help="run what seems too large, which is an estimate")
+    reading_options(rerun)
+    add("--devices", default="", metavar="LIST", help="in place of those of then: all, cpu*4, cuda:0,cuda:1")
+    add("--plan", default="", help="in place of that of then: cfg=2,ulysses=2, auto")
+    add("--cluster", default="", metavar="ADDRESS", help="a Ray cluster; the devices are of each machine")
+    add("--no-self-check", **UNCHECKED)
+    add("--json", **JSON)
+    add("-q", "--quiet", **QUIET)
+    log_options(rerun)
 
 
 def log_options(command: argparse.ArgumentParser) -> None:

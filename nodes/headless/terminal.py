@@ -8,6 +8,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -85,18 +86,18 @@ def run_shown(
     return tally
 
 
+@dataclass(eq=False)
 class ProgressBars:
     """An event sink, also of several runs at a time. What is no terminal, a file say, gets whole lines alone, of steps
     one for each quarter."""
 
-    def __init__(self, titles: Mapping[str, str]) -> None:
-        self._has_bars = sys.stderr.isatty()
-        self._titles = titles
-        self._lock = threading.Lock()
-        self._bars: dict[tuple[str, str], Any] = {}
+    titles: Mapping[str, str]  # of nodes
+    _has_bars: bool = field(init=False, default_factory=lambda: sys.stderr.isatty())
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
+    _bars: dict[tuple[str, str], Any] = field(init=False, default_factory=dict[tuple[str, str], Any])
 
     def __call__(self, event: Event) -> None:
-        name = self._titles.get(event.node, event.node)
+        name = self.titles.get(event.node, event.node)
         with self._lock:  # runs that overlap tell from threads of their own
             if event.kind == "progress":
                 if self._has_bars:

@@ -79,4 +79,8 @@ def test_a_terminal_shows_what_loads_whatever_its_text_and_what_fails(
     for event in (*told, *ends):
         bars(event)
     lines = [line for line in capsys.readouterr().err.splitlines() if line.strip() and "step/s" not in line]
-    assert lines == ["n                  charge le transformer", "m                  failed"] and not bars._bars
+    assert [line.split(maxsplit=1) for line in lines] == [
+        ["n", "charge le transformer"],
+        ["n", "1 of 2 steps"],
+        ["m", "failed"],
+    ]
