@@ -49,7 +49,7 @@ class Output(BaseModel):
     value: JsonValue = None
 
 
-class Node(BaseModel):
+class NodeThen(BaseModel):
     """What became of one."""
 
     values: dict[str, JsonValue] = {}
@@ -65,7 +65,7 @@ class Manifest(BaseModel):
     format: Literal[1]  # `FORMAT`
     graph: dict[str, JsonValue] | None = None
     versions: dict[str, str | None]
-    nodes: dict[str, Node]
+    nodes: dict[str, NodeThen]
     outputs: list[Output]
     devices: list[str]
     plan: str | None = None
@@ -101,7 +101,7 @@ class Difference:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Again:
+class Rerun:
     """A run to be made once more."""
 
     then: Manifest
@@ -133,7 +133,7 @@ def read_manifest(path: Path) -> Manifest:
 
 def again(
     path: Path, *, out: Path, allowed: Sequence[Path], devices: str = "", plan: str = "", cluster: str = ""
-) -> Again:
+) -> Rerun:
     """The run of a manifest, to be made into `out`; with devices and a plan in place of its own, where they are given.
 
     Raises `ValueError` for what cannot be read, or what is asked for and cannot be.
@@ -151,7 +151,7 @@ def again(
     asked = place.plan if plan and place.plan not in then.denoised_by.values() else then.plan
     told: list[tuple[What, str, Any, Any]] = [("plan", "plan", then.plan, asked), *_told_of(then, job, missing)]
     found = (Difference(what, name, str(was or "none"), str(now or "none")) for what, name, was, now in told)
-    return Again(then=then, job=job, differences=tuple(each for each in found if each.then != each.now))
+    return Rerun(then=then, job=job, differences=tuple(each for each in found if each.then != each.now))
 
 
 def _place(then: Manifest, devices: str, plan: str, cluster: str) -> tuple[Place, str]:
@@ -215,7 +215,7 @@ WORDS = {
 }
 
 
-def compared(again: Again) -> tuple[list[dict[str, Any]], list[Difference]]:
+def compared(again: Rerun) -> tuple[list[dict[str, Any]], list[Difference]]:
     """Of each file, and each value, whether it is as it was: `same`, `different` or `missing`, or `unknown` where its
     hash was not kept; and in what the run differed, with what shows only once it is over."""
     then, now = again.then, read_manifest(again.job.out)
@@ -234,7 +234,7 @@ def compared(again: Again) -> tuple[list[dict[str, Any]], list[Difference]]:
     return told, differences
 
 
-def print_differences(again: Again, *, as_json: bool, is_strict: bool) -> None:
+def print_differences(again: Rerun, *, as_json: bool, is_strict: bool) -> None:
     """Before the run. Raises `ValueError` where there are some and none may be."""
     found = again.differences
     if as_json:
@@ -247,7 +247,7 @@ def print_differences(again: Again, *, as_json: bool, is_strict: bool) -> None:
         _warn(found)
 
 
-def print_compared(again: Again, *, as_json: bool) -> bool:
+def print_compared(again: Rerun, *, as_json: bool) -> bool:
     """After the run; whether what came of it is explained: it is the same, or something else was other than then."""
     told, differences = compared(again)
     is_same = all(each["state"] in ("same", "unknown") for each in told)

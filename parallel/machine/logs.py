@@ -38,12 +38,12 @@ def begin(environment: Mapping[str, str], **told: Any) -> None:
         raise ValueError(f"{LEVEL} is {level[:40]!r}; choose {', '.join(LEVELS)}")
     if level or as_json:
         logger, handler = logging.getLogger("latentloom"), logging.StreamHandler()
-        handler.setFormatter(Lines(as_json=as_json, told=told))
-        logger.handlers = [*(each for each in logger.handlers if not isinstance(each.formatter, Lines)), handler]
+        handler.setFormatter(LogLines(as_json=as_json, told=told))
+        logger.handlers = [*(each for each in logger.handlers if not isinstance(each.formatter, LogLines)), handler]
         logger.setLevel((level or "warning").upper())
 
 
-class Lines(logging.Formatter):
+class LogLines(logging.Formatter):
     """A record as one line of JSON, `{"time", "level", "message", "logger", "run", "node", "rank", "pid"}` with
     `exception` where there is one; or as words, which a traceback may follow. What says nothing is left out."""
 
