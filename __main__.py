@@ -1,4 +1,4 @@
-"""The command line: `latentloom run | rerun | check | plan | nodes | show | verify | models | comfy | doctor | ui`.
+"""The command line: `latentloom run|rerun|check|plan|nodes|show|verify|models|comfy|schema|doctor|ui`.
 
 Exit codes: 0 ok, 1 a node failed or the doctor found a problem, 2 bad file or arguments, 75 the machine is at fault:
 try again, here later or elsewhere; 130 cancelled.
@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     from .pipelines.values import Place
 
 OK, FAILED, BAD, AGAIN, CANCELLED = 0, *(EXIT_CODES[where] for where in ("us", "input", "machine", "user"))
-SHORT = ("check", "nodes", "show")  # commands that end in less than a second, and leave no garbage worth the search
+SHORT = (
+    "check",
+    "nodes",
+    "schema",
+    "show",
+)  # commands that end in less than a second, and leave no garbage worth the search
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -98,6 +103,7 @@ def _print_end(error: BaseException) -> None:
 def parser() -> argparse.ArgumentParser:
     from . import __version__
     from .nodes.headless import options
+    from .nodes.headless.stream import SCHEMAS
 
     top = options.Parser(prog="latentloom", description="Workflow nodes for generative media.")
     top.add_argument("--version", action="version", version=f"latentloom {__version__}")
@@ -142,8 +148,12 @@ def parser() -> argparse.ArgumentParser:
     comfy.add_argument("--python", type=Path, metavar="PYTHON", help=says)
     comfy.add_argument("--dry-run", action="store_true", help="say what would be changed, and change nothing")
 
+    says = "print the JSON Schema of the workflow file, of a manifest, or of the lines that --json gives"
+    schema = _command(commands, "schema", schema_command, says)
+    schema.add_argument("name", choices=["workflow", *SCHEMAS])
+
     doctor = _command(commands, "doctor", doctor_command, "say what is wrong with this machine and how to mend it")
-    for command in (comfy, doctor):
+    for command in (comfy, schema, doctor):
         command.set_defaults(opens_doors=False)
     for command in (check, plan, nodes, verify, models, comfy, doctor):
         command.add_argument("--json", action="store_true")
@@ -198,20 +208,13 @@ def _code_of(tally: Tally) -> int:
 
 
 def rerun_command(arguments: argparse.Namespace) -> int:
-    from dataclasses import replace
+    from .nodes.headless.rerun import rerun_shown
 
-    from .nodes.headless.rerun import again, print_compared, print_differences
-    from .nodes.headless.terminal import run_shown
-
-    asked = {name: getattr(arguments, name) for name in ("out", "devices", "plan", "cluster")}
-    found = again(arguments.file, allowed=_allowed(arguments), **asked)
-    print_differences(found, as_json=arguments.json, is_strict=arguments.strict)
-    job = replace(found.job, is_forced=arguments.force, command=arguments.argv)
-    told = {"as_json": arguments.json, "is_quiet": arguments.quiet, "debug": arguments.debug}
-    code = _code_of(run_shown(job, **told, stops_on_error=True))
-    if code != OK:
-        return code
-    return OK if print_compared(found, as_json=arguments.json) else FAILED
+    told = {name: getattr(arguments, name) for name in ("out", "devices", "plan", "debug")}
+    told |= {"is_strict": arguments.strict, "is_forced": arguments.force, "is_quiet": arguments.quiet}
+    told |= {"as_json": arguments.json, "command": arguments.argv}
+    tally, is_explained = rerun_shown(arguments.file, allowed=_allowed(arguments), **told)
+    return _code_of(tally) if is_explained else FAILED
 
 
 def _allowed(arguments: argparse.Namespace) -> Sequence[Path]:
@@ -320,6 +323,14 @@ def comfy_command(arguments: argparse.Namespace) -> int:
 
     found = install(arguments.folder, python=arguments.python, is_dry=arguments.dry_run)
     return _told(arguments, asdict(found), as_text(found))
+
+
+def schema_command(arguments: argparse.Namespace) -> int:
+    from .nodes.graph.schema import schema_text
+    from .nodes.headless.stream import schema
+
+    print(schema_text() if arguments.name == "workflow" else json.dumps(schema(arguments.name), indent=2))
+    return OK
 
 
 def ui_command(arguments: argparse.Namespace) -> int:

@@ -28,38 +28,24 @@ _HIDES = (
     re.compile(r"\b((?:bearer|basic) +)[^\s\"',]+", re.IGNORECASE),
 )
 
-# By the scheduler, the variable without which it has not started this process, and by their names here those in which
-# it says what it calls it. `HOSTNAME` alone would say nothing.
-SCHEDULERS: Mapping[str, tuple[str, Mapping[str, tuple[str, ...]]]] = {
-    "slurm": (
-        "SLURM_JOB_ID",
-        {
-            "job": ("SLURM_JOB_ID",),
-            "array_job": ("SLURM_ARRAY_JOB_ID",),
-            "array_task": ("SLURM_ARRAY_TASK_ID",),
-            "restarts": ("SLURM_RESTART_COUNT",),
-        },
-    ),
-    "kubernetes": (
-        "KUBERNETES_SERVICE_HOST",
-        {
-            "pod": ("POD_NAME", "HOSTNAME"),
-            "namespace": ("POD_NAMESPACE",),
-            "completion_index": ("JOB_COMPLETION_INDEX",),
-        },
-    ),
-    "openjd": ("OPENJD_SESSION_WORKING_DIR", {"session": ("OPENJD_SESSION_WORKING_DIR",)}),
+# What a scheduler calls this process, by our names for it: in which of these variables it says so.
+SCHEDULERS: Mapping[str, Mapping[str, str]] = {
+    "slurm": {"job": "SLURM_JOB_ID", "array_job": "SLURM_ARRAY_JOB_ID", "array_task": "SLURM_ARRAY_TASK_ID"}
+    | {"restarts": "SLURM_RESTART_COUNT"},
+    "kubernetes": {"pod": "POD_NAME", "namespace": "POD_NAMESPACE", "completion_index": "JOB_COMPLETION_INDEX"},
+    "openjd": {"session": "OPENJD_SESSION_WORKING_DIR"},
 }
 
 
 def job_of(environment: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """What schedulers call this process, by the scheduler; empty where none has started it."""
-    found: dict[str, dict[str, str]] = {}
-    for kind, (mark, names) in SCHEDULERS.items():
-        if environment.get(mark):
-            told = {name: next(filter(None, map(environment.get, keys)), "") for name, keys in names.items()}
-            found[kind] = {name: value for name, value in told.items() if value}
-    return found
+    if "KUBERNETES_SERVICE_HOST" in environment and "HOSTNAME" in environment:  # of a pod, whose name that is
+        environment = {"POD_NAME": environment["HOSTNAME"], **environment}
+    found = {
+        kind: {name: environment[key] for name, key in names.items() if environment.get(key)}
+        for kind, names in SCHEDULERS.items()
+    }
+    return {kind: told for kind, told in found.items() if told}
 
 
 # Asked once: both stay as they are while this process lives.

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from ...parallel.errors import BadInput
+from ...parallel.errors import BadInput, where_of
 from ...parallel.wording import worded
 from ...pipelines.models.regular_file import JsonFault, open_regular, parse_strict
 
@@ -57,7 +57,8 @@ class GraphError(BadInput):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        codes = {self.OF_MACHINES.get(problem.code, GraphError.code) for problem in self.problems}
+        found = {self.OF_MACHINES.get(problem.code, problem.code) for problem in self.problems}
+        codes = {code if where_of(code) == "machine" else GraphError.code for code in found}
         if GraphError.code not in codes and codes:
             self.code = min(codes)
         lines = [str(p) for p in self.problems[:SHOWN_PROBLEMS]]

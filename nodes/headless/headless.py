@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from ...parallel.errors import as_told, code_of, where_of
+from ...parallel.errors import Cancelled, as_told, code_of, where_of
 from ...pipelines.failures import NotFinite
 from ..execution.attempt import Caches, attempt, open_caches, workspace_of
 from ..execution.events import Event, Sink
@@ -210,6 +210,8 @@ class Report:
     @property
     def code(self) -> str:
         """What the error is, for programs (parallel/errors.py); empty when there is none."""
+        if self.state == "cancelled":
+            return Cancelled.code
         return self.problem_code if self.failure is None else self.failure.code
 
     @property

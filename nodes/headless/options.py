@@ -38,13 +38,6 @@ def _seconds(text: str) -> float:
 
 
 _seconds.__name__ = "number of seconds"  # which argparse's sentence says
-# What several commands say alike of an option.
-UNCHECKED: dict[str, Any] = {
-    "action": "store_true",
-    "help": "a plan's first use with a model is not checked against one device",
-}
-JSON: dict[str, Any] = {"action": "store_true", "help": "events and the result as JSON, one object a line"}
-QUIET: dict[str, Any] = {"action": "store_true", "help": "results and errors alone, no progress"}
 FOLDERS: dict[str, Any] = {"action": "append", "type": Path, "default": [], "metavar": "DIR"}
 
 
@@ -69,9 +62,10 @@ def run_options(run: argparse.ArgumentParser) -> None:
     says = "groups of devices that work on separate runs (default: of a sweep as many as end it soonest, else one)"
     add("--replicas", type=int, metavar="N", help=says)
     add("--cluster", default="", metavar="ADDRESS", help="a Ray cluster; the devices are of each machine")
-    add("--no-self-check", **UNCHECKED)
-    add("--json", **JSON)
-    add("-q", "--quiet", **QUIET)
+    says = "a plan's first use with a model is not checked against one device"
+    add("--no-self-check", action="store_true", help=says)
+    add("--json", action="store_true", help="events and the result as JSON, one object a line")
+    add("-q", "--quiet", action="store_true", help="results and errors alone, no progress")
     log_options(run)
 
 
@@ -84,10 +78,8 @@ def rerun_options(rerun: argparse.ArgumentParser) -> None:
     reading_options(rerun)
     add("--devices", default="", metavar="LIST", help="in place of those of then: all, cpu*4, cuda:0,cuda:1")
     add("--plan", default="", help="in place of that of then: cfg=2,ulysses=2, auto")
-    add("--cluster", default="", metavar="ADDRESS", help="a Ray cluster; the devices are of each machine")
-    add("--no-self-check", **UNCHECKED)
-    add("--json", **JSON)
-    add("-q", "--quiet", **QUIET)
+    add("--json", action="store_true", help="differences, events and results as JSON, one object a line")
+    add("-q", "--quiet", action="store_true", help="differences, results and errors alone, no progress")
     log_options(rerun)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from ...parallel.errors import code_of, where_of
 from ...pipelines.models.regular_file import Unchanged
 from ...pipelines.values import Audio, Image, Mask, Video
 from ..files.atomic import check_place
@@ -142,8 +143,14 @@ def refused_by(code: str, ask: Callable[[], object], *mends: Mapping[str, Any]) 
     except Unknown:
         raise
     except ValueError as error:
-        return Refusal(code=code, why=str(error), mends=mends)
+        return refusal(code, error, *mends)
     return ""
+
+
+def refusal(code: str, error: ValueError, *mends: Mapping[str, Any]) -> Refusal:
+    """An error as a refusal; one that is the machine's matter keeps its own code."""
+    own = code_of(error)
+    return Refusal(code=own if where_of(own) == "machine" else code, why=str(error), mends=mends)
 
 
 def file_fingerprint(check_length: Callable[[Path, Workspace], None]) -> Fingerprint:

@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
+from ...parallel.errors import BadInput
 from ...parallel.wording import worded
 from ...pipelines import place as places
 from ...pipelines.families import OUTSIDE
@@ -88,7 +89,9 @@ def remedies(workspace: Workspace) -> Iterator[None]:
     except NotPulled as error:
         if workspace.host not in PULL:
             raise
-        raise ValueError(f"{error.what}; {PULL[workspace.host]}") from None
+        told = BadInput(f"{error.what}; {PULL[workspace.host]}")
+        told.code = error.code
+        raise told from None
 
 
 @checked

@@ -77,7 +77,7 @@ def with_lora(source: str, file: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("file", "changed", "where", "code", "mends"),
     [
-        (FIRST, {"load_model.source": "nobody/has-it"}, "load_model.source", "no_model", ()),
+        (FIRST, {"load_model.source": "nobody/has-it"}, "load_model.source", "not-pulled", ()),
         (FIRST, {"load_model.device": "cuda:3"}, "load_model.device", "no_device", ()),
         (FROM_PICTURE, {}, "load_image.path", "no_file", ()),
         (

@@ -11,7 +11,8 @@ from ....pipelines.models.source import resolve_source
 from ....pipelines.signatures.table import SCALES, signature_of
 from ....pipelines.values import Model
 from ...files.workspace import Workspace
-from ...graph.sketch import Denoising, Given, Refusal, Refused, Unknown
+from ...graph.sketch import Denoising, Given, Refused, Unknown
+from ..arguments import refusal
 from ..models import described, means_of_spread, named_plan, plan_refusals, remedies, sketch_of_spread, with_lora
 
 BOBBIN = "builtin:bobbin"
@@ -72,7 +73,7 @@ def whole_denoises(given: Given) -> Denoising:
     try:
         model = whole_model(chosen, device, given.workspace, is_here=False)
     except ValueError as error:
-        raise Refused("source", Refusal(code="no_model", why=str(error))) from None
+        raise Refused("source", refusal("no_model", error)) from None
     signature = signature_of(str(given.value("pipeline")))
     if place.devices or given.value("devices"):
         model = sketch_of_spread(model, given)
