@@ -86,5 +86,5 @@ class Circumstances:
                 "cuda": getattr(version, "cuda", None),
             },
             "job": JOB,
-            "place": asdict(self.place),
+            "place": {**asdict(self.place), "cluster": without_secrets([self.place.cluster])[0]},
         }

@@ -102,7 +102,7 @@ class ProgressBars:
             if event.kind == "progress":
                 if self._has_bars:
                     self._advance(event, name)
-                elif 4 * event.done // event.total > 4 * (event.done - 1) // event.total:
+                elif 4 * event.done // max(1, event.total) > 4 * (event.done - 1) // max(1, event.total):
                     self._line(f"{name:<18} {event.done} of {event.total} steps")
             elif event.kind == "phase" and not event.is_loading and (event.left_s or 0.0) >= LONG_S:
                 self._line(f"{name:<18} {event.message}, about {duration(event.left_s or 0.0)}")
