@@ -197,13 +197,13 @@ def test_mistake_on_the_command_line_is_one_sentence(
         ("denoise", {"strength": 0.5}, "Encode Image"),
     ],
 )
-def test_mistake_of_a_value_is_one_sentence_and_code_2(
+def test_mistake_of_a_value_is_one_sentence_and_its_code(
     node: str, inputs: dict[str, Any], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain = json.loads(Path(FIRST).read_text())
     plain["nodes"][node]["inputs"] |= inputs
     (tmp_path / "w.json").write_text(json.dumps(plain))
-    assert main(["run", "w.json"]) == 2
+    assert main(["run", "w.json"]) == (75 if "pull" in words else 2)  # which is here on another machine
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert words in error
     assert node in error
@@ -386,7 +386,7 @@ def test_running_never_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     plain = json.loads(Path(FIRST).read_text())
     plain["nodes"]["load_model"]["inputs"]["source"] = "black-forest-labs/FLUX.1-dev"
     (tmp_path / "w.json").write_text(json.dumps(plain))
-    assert main(["run", "w.json"]) == 2
+    assert main(["run", "w.json"]) == 75
 
 
 def test_telemetry_is_off_however_latentloom_is_used() -> None:

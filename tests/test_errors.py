@@ -142,7 +142,9 @@ def test_a_command_ends_with_the_code(
     assert command.main(["doctor", "--json"]) == exit_code
     said = capsys.readouterr()
     ends = {"code": code_of(kind()), "where": where_of(code_of(kind())), "retryable": exit_code == 75}
-    assert json.loads(said.out) == {"kind": "result", "state": state, "error": "odd; give 1", **ends}
+    plain = json.loads(said.out)
+    assert [plain.pop(name) is not None for name in ("v", "seq", "time")] == [True] * 3
+    assert plain == {"kind": "result", "state": state, "error": "odd; give 1", **ends}
     assert said.err == "latentloom: odd; give 1\n"
 
 

@@ -330,7 +330,7 @@ def test_a_name_at_which_no_file_can_be_is_told(tmp_path: Path) -> None:
     Path("output/folder.png").mkdir(parents=True)
     Path("output/blocked").touch()
     for name in ("folder", "blocked/x"):
-        assert [problem.code for problem in found(FIRST, {"save.name": name})] == ["bad_name"]
+        assert [problem.code for problem in found(FIRST, {"save.name": name})] == ["not-written"]
     assert not found(FIRST, {"save.name": "new/one"})
 
 

@@ -12,7 +12,7 @@ import torch
 
 from latentloom.parallel.errors import BadWires, RankFailed
 from latentloom.parallel.group import Group
-from latentloom.parallel.pool.job import Job, Last, Work
+from latentloom.parallel.pool.job import Again, Job, Last, Work
 from latentloom.parallel.pool.known import Known
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
@@ -20,7 +20,7 @@ from latentloom.parallel.pool.rank_process import RankProcess
 from latentloom.parallel.pool.replica import Replica
 from latentloom.parallel.process_groups import Use
 from latentloom.parallel.ranks import membership
-from latentloom.parallel.ranks.messages import Join, Joined, Phase
+from latentloom.parallel.ranks.messages import Join, Joined
 from latentloom.parallel.ranks.rank import Rank
 from latentloom.parallel.ranks.seat import World
 
@@ -118,7 +118,7 @@ def test_ranks_whose_wires_fail_start_again_without_peer_to_peer_and_only_once(t
     joins(replica, "", "rank 0's send arrived with 9 of 10 numbers changed")
     assert [each.why_killed for each in places] == ["was to start again without peer-to-peer"] * 2
     (phase,) = told(job)
-    assert isinstance(phase, Phase) and phase.text == (
+    assert isinstance(phase, Again) and phase.text == (
         "starting again without peer-to-peer between cuda:0, cuda:1: "
         "rank 1: rank 0's send arrived with 9 of 10 numbers changed"
     )
@@ -141,7 +141,7 @@ def test_a_rank_that_is_lost_while_ranks_join_ends_the_wait_of_those_that_wait(t
         replica.lose(places[0], "was killed")
         assert [each.why_killed for each in places] == ["waited for another rank, which was lost"] * 2 + [""]
         (last,) = told(job)
-        said = last.text if isinstance(last, Phase) else str(last.error)
+        said = last.text if isinstance(last, Again) else str(last.error)
         assert said == words.format("rank 0 (cuda:0) was killed")
         places[0].why_killed = places[1].why_killed = ""
     assert replica.job is None and not replica.joining
