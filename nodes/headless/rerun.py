@@ -56,6 +56,7 @@ class Made(BaseModel):
 class NodeThen(BaseModel):
     """What is kept of a node."""
 
+    key: str = ""
     values: dict[str, JsonValue] = {}
     stand_ins: list[str] = []
     model: ModelFacts | None = None
@@ -206,6 +207,9 @@ def _beside(then: Manifest, job: Headless, missing: str) -> Iterator[tuple[str, 
     for name, node in then.nodes.items():
         was, is_now = (_facts(node.model), _facts(found.models.get(name))) if node.model else ({}, {})
         yield from (("model", f"{name} {key}", was.get(key), is_now.get(key)) for key in {**was, **is_now})
+        source = found.nodes.get(name)
+        if source and source.spec.fingerprint and not (source.links or source.spec.is_output or node.model):
+            yield "value", f"what {name} reads", node.key, found.keys[name]
         for socket, value in found.values.get(name, {}).items():
             if socket in node.stand_ins:
                 yield "value", f"{name}.{socket}", json.dumps(node.values.get(socket)), json.dumps(value)

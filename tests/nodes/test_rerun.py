@@ -8,6 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from PIL import Image
 
 from latentloom.__main__ import main
 from latentloom.nodes.headless import rerun
@@ -156,6 +157,24 @@ def test_values_are_compared_and_older_manifests_are_told_of(
     change(tmp_path, lambda plain: plain.pop("graph"))
     code, lines, err = ask()
     assert code == 2 and "holds no workflow, since an older version wrote it" in err
+
+
+def test_a_file_that_is_read_and_has_changed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Image.new("RGB", (8, 8), "red").save("in.png")
+    load = {"type": "LoomLoadImage", "version": 1, "inputs": {"path": "in.png"}}
+    save = {"type": "LoomSaveImage", "version": 1, "inputs": {"image": {"from": "load.image"}, "name": "out"}}
+    plain = {"format": 1, "name": "copy", "nodes": {"load": load, "save": save}}
+    (tmp_path / "copy.json").write_text(json.dumps(plain))
+    assert main(["run", "copy.json", "--no-cache", "-q", "--out", "then"]) == 0
+    code, lines, _ = ask("--strict")
+    assert code == 0 and [each["state"] for each in lines[-1]["outputs"]] == ["same"]
+    Image.new("RGB", (8, 8), "blue").save("in.png")
+    code, lines, _ = ask()
+    assert code == 0 and [each["state"] for each in lines[-1]["outputs"]] == ["different"]
+    assert [(each["what"], each["name"]) for each in lines[0]["differences"]] == [("value", "what load reads")]
 
 
 def test_the_run_itself_is_not_replaced(here: Path, ask: Ask) -> None:
