@@ -1,4 +1,4 @@
-"""The command line: `latentloom run | check | plan | nodes | show | verify | models | comfy | schema | doctor | ui`.
+"""The command line: `latentloom run|rerun|check|plan|nodes|show|verify|models|comfy|schema|doctor|ui`.
 
 Exit codes: 0 ok, 1 a node failed or the doctor found a problem, 2 bad file or arguments, 75 the machine is at fault:
 try again, here later or elsewhere; 130 cancelled.
@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .parallel.errors import EXIT_CODES, LoomError, code_of, where_of
+from .parallel.machine import logs
 from .parallel.machine.folders import user_cache, user_data
 from .parallel.machine.waiting import asleep
 
 if TYPE_CHECKING:
+    from .nodes.headless.headless import Tally
     from .nodes.headless.options import Parser
     from .pipelines.values import Place
 
@@ -38,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Without arguments given here the process is this command, see `as_program`.
     """
     arguments = parser().parse_args(argv)
+    arguments.argv = ("latentloom", *(sys.argv[1:] if argv is None else argv))
     if argv is not None:
         return _run(arguments)
     os.environ.update(asleep(os.environ))  # before anything loads torch, which reads it once
@@ -52,7 +55,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     if getattr(arguments, "no_self_check", False):
         os.environ["LATENTLOOM_SELF_CHECK"] = "0"  # which ranks inherit
+    if level := getattr(arguments, "log_level", None):
+        os.environ[logs.LEVEL] = level  # which ranks and workers inherit
+    if getattr(arguments, "log_json", False):
+        os.environ[logs.AS_JSON] = "1"
     try:
+        if os.environ.get(logs.LEVEL) or os.environ.get(logs.AS_JSON):
+            logs.begin(os.environ)
         if getattr(arguments, "memory", None) is not None:
             from .pipelines.components.memory import limit_memory
 
@@ -100,6 +109,9 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"latentloom {__version__}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
     _command(commands, "run", run_command, "run a workflow file").options = options.run_options
+
+    says = "make a run again by its manifest, and say whether its bytes are the same"
+    _command(commands, "rerun", rerun_command, says).options = options.rerun_options
 
     check = _command(commands, "check", check_command, "say everything that is wrong with a workflow file")
     check.add_argument("file", type=Path)
@@ -183,12 +195,26 @@ def run_command(arguments: argparse.Namespace) -> int:
         shares_out=arguments.replicas is None,
         max_pixels=pixel_limit(arguments.max_pixels),
         is_forced=arguments.force,
+        command=arguments.argv,
     )
-    told = {"as_json": arguments.json, "debug": arguments.debug, "stops_on_error": arguments.stop_on_error}
-    tally = run_shown(job, **told, grace_s=arguments.grace)
+    told = {"as_json": arguments.json, "is_quiet": arguments.quiet, "debug": arguments.debug}
+    return _code_of(run_shown(job, **told, stops_on_error=arguments.stop_on_error, grace_s=arguments.grace))
+
+
+def _code_of(tally: Tally) -> int:
     if tally.state in ("failed", "ended") and tally.is_retryable:
         return AGAIN
     return {"ok": OK, "failed": FAILED, "ended": FAILED, "cancelled": CANCELLED}[tally.state]
+
+
+def rerun_command(arguments: argparse.Namespace) -> int:
+    from .nodes.headless.rerun import rerun_shown
+
+    told = {name: getattr(arguments, name) for name in ("out", "devices", "plan", "debug")}
+    told |= {"is_strict": arguments.strict, "is_forced": arguments.force, "is_quiet": arguments.quiet}
+    told |= {"as_json": arguments.json, "command": arguments.argv}
+    tally, is_explained = rerun_shown(arguments.file, allowed=_allowed(arguments), **told)
+    return _code_of(tally) if is_explained else FAILED
 
 
 def _allowed(arguments: argparse.Namespace) -> Sequence[Path]:

@@ -38,6 +38,7 @@ class Mesh:
     # Of two ranks along the layers axis, by their indices: what the first sends to the second, and nothing else. NCCL
     # runs what one group is asked for in order, and what comes back would wait behind what is sent.
     ways: Mapping[tuple[int, int], Group] = field(default_factory=dict[tuple[int, int], Group])
+    kernels: set[str] = field(default_factory=set[str], compare=False)  # the names of those that attended over it
     voters: ProcessGroup | None = None  # all its ranks, in a group on the CPU, of a mesh that `mesh_for` gave
 
     def __getitem__(self, axis: Axis) -> Group:

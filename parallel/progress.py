@@ -57,6 +57,8 @@ class RankWork:
     """Of it, what the process had before its first stage: Python and libraries. 0 on an accelerator."""
     known: str = ""
     """What a self-check found of the plan with this model on this machine; empty where none was made."""
+    kernels: tuple[str, ...] = ()
+    """By which ranks that share a sequence have attended; empty where torch chose, as it does on one device."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +137,7 @@ class Progress:
     """
 
     owner: str = ""  # whose work it is: in a queue, owners take turns
+    node: str = ""  # which part of it, for logs
     keeper: str = ""  # for whom this process keeps what may be asked for again: nobody finds what others keep
     wants_previews: bool = False
     rank: int = 0  # who works, where one rank does the job alone: its number among those that could have
@@ -206,6 +209,7 @@ def measured(plan: ParallelPlan, progress: Progress, *, device: str, name: str =
         peak_memory_bytes=peak(device),
         idle_bytes=0 if device.startswith("cuda") else idle_bytes(),
         known=known,
+        kernels=tuple(sorted(mesh.kernels)) if mesh else (),
     )
     progress.spread((name or str(plan)) if mesh else "", [work])
 

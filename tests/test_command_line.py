@@ -124,6 +124,16 @@ def test_text_and_numbers_that_a_workflow_makes_are_printed_and_stand_in_result_
     assert last["state"] == "resumed"
 
 
+@pytest.mark.parametrize("quiet", [[], ["-q"]])
+def test_a_file_gets_whole_lines_and_a_quiet_run_tells_its_results_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], quiet: list[str]
+) -> None:
+    assert main(["run", FIRST, *SMALL, "--no-cache", "--out", str(tmp_path), *quiet]) == 0
+    out, err = capsys.readouterr()
+    assert out == f"{tmp_path / 'picture.png'}\n" and "\r" not in err
+    assert ("denoise" in err) == (not quiet)
+
+
 def test_what_a_terminal_would_obey_is_spelt_out_long_text_is_cut_and_a_sweep_says_whose_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..nodes.headless.options import nodes_option
+from ..nodes.headless.options import log_options, nodes_option
 
 if TYPE_CHECKING:
     from ..pipelines.values import Place
@@ -41,6 +41,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     says = "users of the page may have models fetched from the Hugging Face hub, with this machine's token and disk "
     add("--allow-downloads", action="store_true", help=says + "(default: they are told the command)")
     add("--open", action="store_true", help="show the page in the browser")
+    log_options(command)
     nodes_option(command)
     command.set_defaults(cluster="")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from ..preview.meant import tagged
 from ..steps.pictures import save_image
 from ..steps.recordings import save_audio, save_video
 from .cache import Cache, DiskCache, MemoryCache, Share
+from .circumstances import Circumstances
 from .events import Sink
 from .manifest import versions, write_manifest
 from .records import RunResult
@@ -144,16 +145,19 @@ def attempt(
     sink: Sink,
     cancel: Token,
     previews: bool = False,
+    command: Sequence[str] | None = None,
     # what to make
     targets: Collection[str] | None = None,
     shows: bool = False,
 ) -> Attempt:
-    """Run a workflow that has its values in it, and write its manifest. Raises as `run` does.
+    """Run a workflow that has its values in it, and write its manifest, with the `command` that asked for it. Raises
+    as `run` does.
 
     With `shows`, a run that wrote no file, or was asked for certain nodes, leaves the pictures, masks, videos and
     sounds among its outputs as files.
     """
     workspace.check_writable()
+    circumstances = Circumstances(place=workspace.place, command=None if command is None else tuple(command))
     result = run(
         ready,
         workspace=workspace,
@@ -175,7 +179,7 @@ def attempt(
         meant = {name: record.meant() for name, record in result.nodes.items() if record.stand_ins}
         result, problem = shown(result, sources, tagged(workspace, meant))
     try:
-        write_manifest(workspace.output_dir, ready.file, result)
+        write_manifest(workspace.output_dir, ready.file, result, circumstances)
     except ValueError as error:
         problem = problem or error
     if problem is None:

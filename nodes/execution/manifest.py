@@ -1,4 +1,4 @@
-"""`manifest.json`: what a run was given, what it made, and with which versions."""
+"""`manifest.json`: what a run was given, what it made, with which versions, and in which circumstances."""
 
 import functools
 import hashlib
@@ -15,9 +15,10 @@ from ...parallel.progress import title_of
 from ...pipelines.models.regular_file import read_regular, sha256_of
 from ..files.atomic import write_atomic
 from ..graph.check import installed_version
-from ..graph.graph import Graph, graph_text
+from ..graph.graph import Graph, graph_text, graph_to_plain
 from ..graph.spec import Saved
 from ..preview.carried import without_plans
+from .circumstances import Circumstances
 from .models_used import ModelFacts
 from .records import NodeRecord, RunResult
 
@@ -31,18 +32,24 @@ PACKAGES = (
 )
 
 
-def write_manifest(folder: Path, graph: Graph, result: RunResult) -> Path:
+def write_manifest(folder: Path, graph: Graph, result: RunResult, circumstances: Circumstances | None = None) -> Path:
     """Write the manifest of a run beside its files. `graph` is the workflow with the run's values put in."""
-    path = folder / MANIFEST_FILE
-    write_atomic(path, (json.dumps(manifest(folder, graph, result), indent=2, ensure_ascii=False) + "\n").encode())
+    path, plain = folder / MANIFEST_FILE, manifest(folder, graph, result, circumstances)
+    write_atomic(path, (json.dumps(plain, indent=2, ensure_ascii=False) + "\n").encode())
     return path
 
 
-def manifest(folder: Path, graph: Graph, result: RunResult) -> dict[str, Any]:
+def manifest(
+    folder: Path, graph: Graph, result: RunResult, circumstances: Circumstances | None = None
+) -> dict[str, Any]:
     """The manifest as plain data; paths inside `folder` are relative to it."""
+    works = [rank for record in result.nodes.values() for rank in record.ranks]
+    # What the stages worked on, and where; this CPU if none of them had to.
+    devices = {(rank.device, rank.title, rank.machine) for rank in works} or {("cpu", title_of("cpu"), platform.node())}
     return {
         "format": FORMAT,
         "state": result.state,
+        **(circumstances or Circumstances()).to_plain(),
         "workflow": {
             "name": graph.name,
             "sha256": workflow_sha256(graph),
@@ -54,11 +61,13 @@ def manifest(folder: Path, graph: Graph, result: RunResult) -> dict[str, Any]:
         "error": None if result.failure is None else str(result.failure),
         "code": None if result.failure is None else result.failure.code,
         "nodes": {name: _node(record) for name, record in result.nodes.items()},
-        "outputs": [*_files(folder, result), *_values(result)],
+        "outputs": _outputs(folder, result),
         "versions": versions(),
-        "devices": devices(result),
+        "devices": sorted(f"{device} ({title}) of {machine}" for device, title, machine in devices),
         "plan": "; ".join(dict.fromkeys(record.plan for record in result.nodes.values() if record.plan)) or None,
         "replicas": result.replicas,
+        # All that is needed to make it again; it comes last, because it is the longest.
+        "graph": graph_to_plain(without_plans(graph)),
     }
 
 
@@ -164,13 +173,6 @@ def workflow_sha256(graph: Graph) -> str:
     return hashlib.sha256(graph_text(without_plans(graph)).encode()).hexdigest()
 
 
-def devices(result: RunResult) -> list[str]:
-    """What the stages of a run worked on, and where; this CPU if none of them had to."""
-    works = [rank for record in result.nodes.values() for rank in record.ranks]
-    found = {(rank.device, rank.title, rank.machine) for rank in works} or {("cpu", title_of("cpu"), platform.node())}
-    return sorted(f"{device} ({title}) of {machine}" for device, title, machine in found)
-
-
 def _node(record: NodeRecord) -> dict[str, Any]:
     plain: dict[str, Any] = {
         "key": record.key,
@@ -188,15 +190,19 @@ def _node(record: NodeRecord) -> dict[str, Any]:
     if known := next((rank.known for rank in record.ranks if rank.known), ""):
         plain["self_check"] = known
     if record.ranks:
+        if kernels := sorted({name for rank in record.ranks for name in rank.kernels}):
+            plain["kernels"] = kernels
         told = ({**asdict(rank), "seconds": round(rank.seconds, 4)} for rank in record.ranks)
-        plain["ranks"] = [{name: value for name, value in rank.items() if name != "known"} for rank in told]
+        whole = ("known", "kernels")  # told once, above
+        plain["ranks"] = [{name: value for name, value in rank.items() if name not in whole} for rank in told]
     told = {"recoveries": list(record.recoveries), "message": record.message, "code": record.code}
     return {**plain, **record.prediction(), **{name: value for name, value in told.items() if value}}
 
 
-def _files(folder: Path, result: RunResult) -> list[dict[str, Any]]:
-    """One entry for each file; it may have vanished since, and then its hash is null."""
-    entries = []
+def _outputs(folder: Path, result: RunResult) -> list[dict[str, Any]]:
+    """One entry for each file; it may have vanished since, and then its hash is null. Then one for each output that is
+    none; with its value where that is text, a number or a list of them."""
+    entries: list[dict[str, Any]] = []
     for name, record in result.nodes.items():
         for index, file in enumerate(map(Path, record.files)):
             inside = file.is_relative_to(folder.resolve())
@@ -205,14 +211,9 @@ def _files(folder: Path, result: RunResult) -> list[dict[str, Any]]:
             maker = result.part_of(name, index) or name
             title = {"title": result.titles[maker]} if maker in result.titles else {}
             entries.append({"node": name, **title, "type": Saved.__name__, "path": path, "sha256": sha256})
-    return entries
-
-
-def _values(result: RunResult) -> list[dict[str, Any]]:
-    """One entry for each output that is no file; with its value where that is text, a number or a list of them."""
     told = result.plain_outputs()
-    return [
-        {"name": name, "type": type(value).__name__, **({"value": told[name]} if name in told else {})}
-        for name, value in result.outputs.items()
-        if not isinstance(value, Saved)
-    ]
+    values = {name: value for name, value in result.outputs.items() if not isinstance(value, Saved)}
+    for name, value in values.items():
+        entry = {"name": name, "type": type(value).__name__}
+        entries.append({**entry, "value": told[name]} if name in told else entry)
+    return entries

@@ -7,12 +7,14 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from graphlib import TopologicalSorter
 from typing import Any, Literal
 
 from ...parallel.errors import Cancelled
+from ...parallel.machine.logs import about
 from ...parallel.progress import peak, reset_peak
 from ...pipelines.values import Model
 from ..files.workspace import HERE, Workspace
@@ -61,16 +63,17 @@ def run(
     """
     keeper = memory_cache.owner if isinstance(memory_cache, Share) else ""
     watch = Watch(sink, cancel or threading.Event(), previews, keeper=keeper)
-    try:
-        heard = partial(NodeProgress, watch=watch)
-        needed = schedule(ready, workspace=workspace, targets=targets, progress_of=heard)
-    except NodeFailed as failure:
-        return _ended_early(watch, failure)
-    except Cancelled:
-        return _ended_early(watch, None)
-    levels: dict[Cached, Cache | None] = {"memory": memory_cache, "disk": disk_cache}  # the quicker one is asked first
-    caches = {level: cache for level, cache in levels.items() if cache is not None}
-    return _Session(needed, caches, workspace, watch).run()
+    with about(run=watch.run):
+        try:
+            heard = partial(NodeProgress, watch=watch)
+            needed = schedule(ready, workspace=workspace, targets=targets, progress_of=heard)
+        except NodeFailed as failure:
+            return _ended_early(watch, failure)
+        except Cancelled:
+            return _ended_early(watch, None)
+        levels: dict[Cached, Cache | None] = {"memory": memory_cache, "disk": disk_cache}  # the quicker one first
+        caches = {level: cache for level, cache in levels.items() if cache is not None}
+        return _Session(needed, caches, workspace, watch).run()
 
 
 def _ended_early(watch: Watch, failure: NodeFailed | None) -> RunResult:
@@ -161,7 +164,8 @@ class _Session:
             try:
                 while sorter.is_active():
                     for name in () if self._is_ending() else sorter.get_ready():
-                        lanes[self._lane(name)].submit(self._work, name)
+                        with about(node=name):  # also of what its thread logs
+                            lanes[self._lane(name)].submit(copy_context().run, self._work, name)
                         num_running += 1
                     if not num_running:
                         break
@@ -254,7 +258,7 @@ class _Session:
             return
         for level in self.caches:
             if level == "disk":  # beside the nodes that follow; the run waits for it at its end
-                self.keeping.submit(self._put, level, name, value)
+                self.keeping.submit(copy_context().run, self._put, level, name, value)
             else:
                 self._put(level, name, value)
 

@@ -124,41 +124,41 @@ class NodeProgress(Progress):
 
     def __init__(self, node: str, watch: Watch) -> None:
         self.owner = watch.run
+        self.node = node
         self.keeper = watch.keeper
         self.wants_previews = watch.previews
         self.plan = ""
         self.ranks: tuple[RankWork, ...] = ()
         self.pace = watch.outlook.pace(node)
         self.recoveries: tuple[str, ...] = ()
-        self._node = node
         self._watch = watch
 
     def phase(self, text: str, *, is_loading: bool = False) -> None:
         self.check()
         self.pace.phase(is_loading=is_loading)
-        self._watch.tell("phase", self._node, message=text, is_loading=is_loading)
+        self._watch.tell("phase", self.node, message=text, is_loading=is_loading)
 
     def again(self, text: str) -> None:
         self.check()
         self.recoveries = (*self.recoveries, text)
         self.pace.phase(is_loading=True)
-        self._watch.tell("phase", self._node, message=text, is_loading=True, is_again=True)
+        self._watch.tell("phase", self.node, message=text, is_loading=True, is_again=True)
 
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
         self.check()
         seconds = self.pace.step(done, total)
-        self._watch.tell("progress", self._node, done=done, total=total, seconds=seconds)
+        self._watch.tell("progress", self.node, done=done, total=total, seconds=seconds)
         if preview is None or not self._watch.previews:
             return
         start = time.perf_counter()
         try:
             picture = preview()
         except Exception:
-            logger.warning("no preview of %s at step %d", self._node, done, exc_info=True)
+            logger.warning("no preview of %s at step %d", self.node, done, exc_info=True)
             return
         finally:
             self.pace.paused(time.perf_counter() - start)
-        self._watch.tell("preview", self._node, done=done, total=total, preview=picture)
+        self._watch.tell("preview", self.node, done=done, total=total, preview=picture)
 
     def check(self) -> None:
         if self._watch.is_cancelled():
@@ -167,12 +167,12 @@ class NodeProgress(Progress):
     def foresee(self, foreseen: Foreseen) -> None:
         self.pace.foreseen = foreseen
         words = before(foreseen)
-        logger.info("%s: %s", self._node, words)
-        self._watch.tell("foreseen", self._node, message=words, foreseen=foreseen)
+        logger.info("%s: %s", self.node, words)
+        self._watch.tell("foreseen", self.node, message=words, foreseen=foreseen)
 
     def spread(self, plan: str, ranks: Sequence[RankWork]) -> None:
         self.plan, self.ranks = self.plan or plan, tuple(ranks)  # who chose it has told all of it
-        self._watch.tell("spread", self._node, message=self.plan, ranks=self.ranks)
+        self._watch.tell("spread", self.node, message=self.plan, ranks=self.ranks)
 
 
 # ---- Runs a little into each other: the next one prepares, and the last one finishes, while one has its steps.

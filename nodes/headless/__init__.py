@@ -6,6 +6,7 @@ job: What is asked of a headless run: a workflow with values, the points of a sw
 lifetime: A process at work: a folder is its own until it ends, however it ends; and what Ctrl-C and SIGTERM do to it.
 options: The options of the commands; those of the page are in `ui/options.py`.
 plans: What `latentloom plan` answers: how a model, or each denoise of a workflow, would run on a machine.
+rerun: Make a run again by its manifest: what differs from then is told first, whether its bytes are the same last.
 stream: The lines of JSON that a command prints for programs: one object a line, each with a version, a number and its
     time.
 terminal: What a headless run tells a terminal: events as lines or as JSON, reports, and how a sweep ended.

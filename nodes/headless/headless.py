@@ -140,6 +140,7 @@ def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: To
                 caches=caches,
                 sink=lambda e: sink(replace(e, point=point.number, **(started if e.kind == "run_started" else {}))),
                 cancel=cancel,
+                command=job.command,
             )
     except InUse as error:
         is_busy = job.resume and len(job.sweep) > 1

@@ -44,6 +44,7 @@ class Headless:
     place: Place = field(default_factory=Place)
     shares_out: bool = False  # whether the number of groups is chosen, as lets the sweep end soonest
     max_pixels: int = MAX_PIXELS
+    command: tuple[str, ...] | None = None  # that asks for it, for the manifest; None where none does
     is_forced: bool = False  # whether what is only reckoned (memory, disk) keeps nothing from running
 
 

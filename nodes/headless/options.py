@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ...parallel.errors import BadInput
+from ...parallel.machine.logs import LEVELS
 from .stream import print_end
 
 
@@ -64,6 +65,30 @@ def run_options(run: argparse.ArgumentParser) -> None:
     says = "a plan's first use with a model is not checked against one device"
     add("--no-self-check", action="store_true", help=says)
     add("--json", action="store_true", help="events and the result as JSON, one object a line")
+    add("-q", "--quiet", action="store_true", help="results and errors alone, no progress")
+    log_options(run)
+
+
+def rerun_options(rerun: argparse.ArgumentParser) -> None:
+    add = rerun.add_argument
+    add("file", type=Path, metavar="MANIFEST", help="the manifest.json that a run left, or its folder")
+    add("--strict", action="store_true", help="refuse where versions, models, devices or the plan are others than then")
+    add("--out", type=Path, default=Path("rerun"), metavar="DIR", help="where results go (default: rerun)")
+    add("--force", action="store_true", help="run what seems too large, which is an estimate")
+    reading_options(rerun)
+    add("--devices", default="", metavar="LIST", help="in place of those of then: all, cpu*4, cuda:0,cuda:1")
+    add("--plan", default="", help="in place of that of then: cfg=2,ulysses=2, auto")
+    add("--json", action="store_true", help="differences, events and results as JSON, one object a line")
+    add("-q", "--quiet", action="store_true", help="differences, results and errors alone, no progress")
+    log_options(rerun)
+
+
+def log_options(command: argparse.ArgumentParser) -> None:
+    """Of a command that works for a while."""
+    says = "what is logged, on stderr (default: LATENTLOOM_LOG_LEVEL, or warning)"
+    command.add_argument("--log-level", choices=LEVELS, help=says)
+    says = "log in lines of JSON, each with the id of the run that it is about (default: LATENTLOOM_LOG_JSON)"
+    command.add_argument("--log-json", action="store_true", help=says)
 
 
 def plan_options(plan: argparse.ArgumentParser) -> None:

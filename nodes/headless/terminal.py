@@ -8,6 +8,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,18 @@ POLL_S = 0.2
 MOST_LOADING_S = 3.0  # after it was asked to end: what only loads may be minutes from its next step, and loses nothing
 
 
-def run_shown(job: Headless, *, as_json: bool, debug: bool, stops_on_error: bool, grace_s: float = 0.0) -> Tally:
-    """Run a job until it ends or is asked to, and tell of it; with `debug` also where an error came from.
+def run_shown(
+    job: Headless, *, as_json: bool, debug: bool, stops_on_error: bool, is_quiet: bool = False, grace_s: float = 0.0
+) -> Tally:
+    """Run a job until it ends or is asked to, and tell of it; where it `is_quiet` of what came of it alone, with
+    `debug` also where an error came from.
 
     Asked by Ctrl-C or SIGTERM it ends at its next step; with a grace what is under way is finished within so many
     seconds, and nothing else is begun.
     """
     titles = {name: node.title or name for name, node in job.graph.nodes.items()}
     cancel, over, is_sweep = threading.Event(), threading.Event(), len(job.sweep) > 1
-    tell = event_printer(cancel) if as_json else ProgressBars(titles)
+    tell = (lambda event: None) if is_quiet else event_printer(cancel) if as_json else ProgressBars(titles)
     tally = Tally(len(job.sweep), stops_on_error=stops_on_error)
     started: dict[str, Event] = {}  # by the runs under way
     latest: dict[str, Event] = {}
@@ -82,19 +86,24 @@ def run_shown(job: Headless, *, as_json: bool, debug: bool, stops_on_error: bool
     return tally
 
 
+@dataclass(eq=False)
 class ProgressBars:
-    """An event sink, also of several runs at a time."""
+    """An event sink, also of several runs at a time. What is no terminal, a file say, gets whole lines alone, of steps
+    one for each quarter."""
 
-    def __init__(self, titles: Mapping[str, str]) -> None:
-        self._titles = titles
-        self._lock = threading.Lock()
-        self._bars: dict[tuple[str, str], Any] = {}
+    titles: Mapping[str, str]  # of nodes
+    _has_bars: bool = field(init=False, default_factory=lambda: sys.stderr.isatty())
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
+    _bars: dict[tuple[str, str], Any] = field(init=False, default_factory=dict[tuple[str, str], Any])
 
     def __call__(self, event: Event) -> None:
-        name = self._titles.get(event.node, event.node)
+        name = self.titles.get(event.node, event.node)
         with self._lock:  # runs that overlap tell from threads of their own
             if event.kind == "progress":
-                self._advance(event, name)
+                if self._has_bars:
+                    self._advance(event, name)
+                elif 4 * event.done // max(1, event.total) > 4 * (event.done - 1) // max(1, event.total):
+                    self._line(f"{name:<18} {event.done} of {event.total} steps")
             elif event.kind == "phase" and not event.is_loading and (event.left_s or 0.0) >= LONG_S:
                 self._line(f"{name:<18} {event.message}, about {duration(event.left_s or 0.0)}")
             elif event.kind == "spread" and len(event.ranks) > 1:
@@ -102,7 +111,8 @@ class ProgressBars:
             elif event.is_loading or event.kind in ("foreseen", "took", "shared_out"):
                 self._line(f"{name:<18} {event.message}")
             elif event.kind == "finished":
-                self._end((event.run, event.node))
+                if self._bars:
+                    self._end((event.run, event.node))
                 self._line(f"{name:<18} {event.seconds:6.2f} s")
             elif event.kind == "cached":
                 self._line(f"{name:<18} cached")
@@ -129,6 +139,9 @@ class ProgressBars:
             bar.close()
 
     def _line(self, text: str) -> None:
+        if not self._has_bars:
+            print(text, file=sys.stderr, flush=True)
+            return
         from tqdm import tqdm
 
         tqdm.write(text, file=sys.stderr)

@@ -1,7 +1,9 @@
-"""What this machine is: its devices, memory, links and limits, asked with deadlines and without torch.
+"""What this machine is: its devices, memory, links and limits, asked with deadlines and without torch; its log.
 
 deadline: Deadlines: a command or a function that may hang for ever, on a broken driver or a dead file server, say.
 folders: Where this user's results, measurements and choices are kept between runs.
+logs: What is logged: lines on stderr, for people or as JSON, each with the run that it is about, in the host and in
+    ranks.
 machine: The machine: its accelerators, how they are wired, and how a user names devices.
 needs: What ranks need of the operating system, each tried once; a trial raises OSError where it is missing.
 now: The machine's devices as they are now, memory in use and load, and what the container around this process allows.

@@ -70,6 +70,8 @@ class JobRun:
                 num_ranks=self.size,
                 previews=work.previews and index == 0,
                 answers=work.every or index == 0,
+                owner=work.owner,
+                node=work.node,
             )
             rank.send(order, fds)
         if self._grants is not None:

@@ -61,6 +61,7 @@ class Work:
     lane: Lane = "main"
     rank: int = 0  # which rank of a replica runs it, where it takes one
     owner: str = ""
+    node: str = ""
     previews: bool = False
     every: bool = False  # whether each rank's answer is wanted, instead of the first's
     world: World | None = None  # one that reaches beyond this machine; None for the replica's own

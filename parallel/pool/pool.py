@@ -146,7 +146,7 @@ class Pool:
             body = write_body(request)
         except OSError as error:
             raise RankFailed(f"the request cannot be written to memory: {advice(error)}") from None
-        job = Job(replace(work, owner=progress.owner, previews=progress.wants_previews), body)
+        job = Job(replace(work, owner=progress.owner, node=progress.node, previews=progress.wants_previews), body)
         self._supervisor.submit(job)
         try:
             return _wait(job, progress)

@@ -182,7 +182,12 @@ def last_line(log: Path) -> str:
         lines = _tail(log, TAIL_BYTES).decode(errors="replace").strip().splitlines()
     except OSError:
         lines = []
-    return lines[-1][:300] if lines else "it said nothing"
+    if not lines:
+        return "it said nothing"
+    with contextlib.suppress(ValueError, AttributeError):  # it is no line of JSON, as `machine/logs.py` writes them
+        plain = json.loads(lines[-1])
+        lines = str(plain.get("exception") or plain.get("message")).splitlines() or lines
+    return lines[-1][:300]
 
 
 def how_it_ended(code: int | None, *, log: Path, starved: str | None) -> str:

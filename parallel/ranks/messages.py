@@ -172,6 +172,8 @@ class RunJob:
     num_ranks: int  # how many the job has, which are the first of that group
     previews: bool
     answers: bool  # whether this rank's answer is wanted; of the others only a mark, to see that they agree
+    owner: str = ""  # whose work it is, and which node's of it: what a rank logs says so
+    node: str = ""
 
 
 @dataclass(frozen=True)

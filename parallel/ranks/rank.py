@@ -22,6 +22,7 @@ import torch
 
 from ..attention import choice
 from ..errors import BadWires, Closed, one_line
+from ..machine import logs
 from ..process_groups import is_in_rendezvous, work_among
 from . import guard
 from .channel import Channel, Received, read_body
@@ -46,6 +47,8 @@ ALONE = {"NCCL_RAS_ENABLE": "0", "NCCL_IB_DISABLE": "1", "NCCL_NET_PLUGIN": "non
 
 def main(channel: Channel[ToRank], host_pidfd: int, order: Fork, *, server_pidfd: int) -> None:
     """Serve `channel` until the host ends it or is gone; does not return."""
+    with contextlib.suppress(ValueError):  # which the host has told
+        logs.begin(os.environ, rank=order.rank)
     torch.set_num_threads(order.num_threads)
     if order.device == "cpu":
         give_back_large()
@@ -173,12 +176,13 @@ class Rank:
     def _run(self, job: RankJob, fds: Sequence[int]) -> None:
         job.thread_id = threading.get_ident()
         try:
-            try:
-                job.finish(self._answer(job, fds))
-            except Closed:
-                raise
-            except BaseException as error:
-                self._fail(job, error)
+            with logs.about(run=job.order.owner, node=job.order.node, rank=job.order.rank):
+                try:
+                    job.finish(self._answer(job, fds))
+                except Closed:
+                    raise
+                except BaseException as error:
+                    self._fail(job, error)
         except Closed:
             pass  # the first thread hears of it too, and wakes a stopped server before it ends this process
         except BaseException:  # it cannot even say so; the host hears of its death
@@ -210,7 +214,7 @@ class Rank:
         if job.order.num_ranks > 1 and not job.is_in_step:
             self.membership.stop()  # so that those who wait for this rank in a collective hear of it at once
         if not job.is_cancelled:
-            traceback.print_exception(error)  # into this rank's log
+            logger.error("a job failed", exc_info=error)  # into this rank's log
         job.fail(error, is_late=is_late)
         if loses_device(error):  # each call would repeat the error until the process ends
             os._exit(1)

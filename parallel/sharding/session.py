@@ -171,7 +171,7 @@ class Session(Streams, operator.Intercepting):
             return AttentionCall(kind, "opaque")
         if not layout.is_split:
             return AttentionCall(kind, "plain" if q.numel() and k.numel() else "opaque")
-        here, kernel = layout.num_held(self.rank), choose(q.device, q.dtype, self.kernel)
+        here, kernel = layout.num_held(self.rank), self._choose(q)
         is_usual = q.shape[2] == k.shape[2] == here and k.shape == v.shape and not q.shape[1] % max(1, k.shape[1])
         way = way_of(self.mesh, layout, kernel) if is_usual and kernel.fits(q, k, v) else "opaque"
         if way == "opaque":
@@ -227,7 +227,7 @@ class Session(Streams, operator.Intercepting):
         usual: Hashable,  # what all calls have that are to be answered likewise; None for this one alone
     ) -> Tensor:
         """Collective: self attention of streams, some of which are sharded, by the plan's strategies."""
-        layout, kernel = self.layout(call.keys), choose(q.device, q.dtype, self.kernel)
+        layout, kernel = self.layout(call.keys), self._choose(q)
         here = layout.num_held(self.rank)
         # Before the first exchange: a rank that raised behind it would be waited for.
         self._agree(self._undescribed(q, k, call.keys) if q.shape[2] != here or k.shape[2] != here else None, q)
@@ -249,6 +249,12 @@ class Session(Streams, operator.Intercepting):
             answer = standing(q, k, v, layout=layout, mesh=self.mesh, kernel=kernel, inner=inner) or answer
             self._decided[usual] = answer
         return answer(q, k, v, scale=scale)
+
+    def _choose(self, q: Tensor) -> Kernel:
+        """Noted where a stage's costs are measured."""
+        kernel = choose(q.device, q.dtype, self.kernel)
+        self.mesh.kernels.add(kernel.name)
+        return kernel
 
     def _joint_mask(
         self, mask: Tensor | None, q: Tensor, layout: Layout, call: Attend, *, causal: bool

@@ -60,7 +60,7 @@ class Agent:
     def run(self, job: str, order: str, request: bytes) -> bytes:
         """Do a job to its end, however it ends. `order` is JSON: what `Pool.call` takes, and what the progress says."""
         read = json.loads(order)
-        progress = AgentProgress(owner=read["owner"], wants_previews=read["previews"])
+        progress = AgentProgress(owner=read["owner"], node=read["node"], wants_previews=read["previews"])
         with self._lock:
             self._progress_of[job] = progress
         try:
@@ -124,8 +124,9 @@ class Agent:
 class AgentProgress(Progress):
     """Keeps what a job tells until the host asks for it."""
 
-    def __init__(self, *, owner: str, wants_previews: bool) -> None:
+    def __init__(self, *, owner: str, wants_previews: bool, node: str = "") -> None:
         self.owner = owner
+        self.node = node
         self.wants_previews = wants_previews
         self.is_cancelled = False
         self._is_closed = False

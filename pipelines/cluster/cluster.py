@@ -60,7 +60,8 @@ class Cluster:
         is lost, the job is tried once more, elsewhere if it can be.
         """
         order = {"function": function, "num_ranks": min(num_ranks, self.size), "lane": lane, "rank": rank}
-        order |= {"owner": progress.owner, "previews": progress.wants_previews, "world": None, "answers": True}
+        order |= {"owner": progress.owner, "node": progress.node, "previews": progress.wants_previews}
+        order |= {"world": None, "answers": True}
         subject = f"{function} {request.get('stage', '')}"
         check_head()
         reference = share(pack(request))

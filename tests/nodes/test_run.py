@@ -1,6 +1,8 @@
 """The executor: what it runs, what it reuses, what it tells, and how it ends."""
 
 import importlib
+import json
+import logging
 import signal
 import sys
 import threading
@@ -23,6 +25,7 @@ from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.problems import GraphError
 from latentloom.nodes.graph.signature import read_spec
 from latentloom.parallel.errors import is_out_of_memory
+from latentloom.parallel.machine import logs
 from latentloom.pipelines.values import Image
 from support.prepared import run
 
@@ -389,3 +392,35 @@ def test_peak_memory_is_measured_on_the_device_lane(toys: ModuleType, start: Run
     assert nodes["seed"].peak_memory_bytes == 0 and nodes["picture"].seconds > 0
     if Path("/proc/self/clear_refs").exists():
         assert nodes["picture"].peak_memory_bytes > 0
+
+
+def say(text: str) -> str:
+    logging.getLogger("latentloom").warning("said %s", text)
+    return text
+
+
+def test_what_is_logged_in_any_thread_of_a_run_says_which_run_and_node_it_is_about(
+    toys: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logger = logging.getLogger("latentloom")
+    handlers, level = list(logger.handlers), logger.level
+    logs.begin({logs.AS_JSON: "1"})
+    try:
+        graph = toys.graph(
+            {"one": ("Say", {"text": "a"}), "two": ("Say", {"text": "@one.string"}), "other": ("Say", {"text": "b"})},
+            outputs={"two": "two.string", "other": "other.string"},
+        )
+        with ThreadPoolExecutor(2) as threads:
+            specs = {**toys.SPECS, "Say": read_spec(say, id="Say", title="Say", category="toys")}
+            results = list(threads.map(lambda _: run(graph, specs), range(2)))
+        logger.warning("after")
+    finally:
+        logger.handlers, logger.level = handlers, level
+    *told, last = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    wanted = {
+        (result.run, node, text)
+        for result in results
+        for node, text in [("one", "said a"), ("two", "said a"), ("other", "said b")]
+    }
+    assert {(each["run"], each["node"], each["message"]) for each in told} == wanted and len(told) == 6
+    assert "run" not in last

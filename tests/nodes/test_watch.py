@@ -1,5 +1,6 @@
 """What a node's progress tells: phases, steps with their pace, and how work was spread."""
 
+import sys
 import threading
 from typing import Any
 
@@ -66,17 +67,23 @@ def test_how_work_was_spread_is_an_event_and_kept(told: list[Event]) -> None:
     assert plain["message"] == "ring=2" and plain["ranks"][0]["sent_bytes"] == 8
 
 
-def test_a_terminal_shows_what_loads_whatever_its_text_and_what_fails(
-    told: list[Event], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_people_are_shown_what_loads_whatever_its_text_and_what_fails_and_a_file_whole_lines(
+    told: list[Event], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool
 ) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     progress = NodeProgress("n", Watch(told.append, threading.Event(), previews=False))
     progress.phase("charge le transformer", is_loading=True)
     progress.phase("loading is over")
     assert [event.to_plain().get("is_loading") for event in told] == [True, None]
     bars = ProgressBars({})
-    progress.step(1, 2)
+    for step in range(1, 9):
+        progress.step(step, 8)
     ends = [Event(kind="failed", run="", node="m"), Event(kind="run_cancelled", run=told[0].run)]
     for event in (*told, *ends):
         bars(event)
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.strip() and "step/s" not in line]
-    assert lines == ["n                  charge le transformer", "m                  failed"] and not bars._bars
+    written = capsys.readouterr().err
+    lines = [line for line in written.splitlines() if line.strip() and "step/s" not in line]
+    steps = [] if is_terminal else [f"n                  {done} of 8 steps" for done in (2, 4, 6, 8)]
+    assert lines == ["n                  charge le transformer", *steps, "m                  failed"]
+    assert ("\r" in written, bool(bars._bars)) == (is_terminal, False)

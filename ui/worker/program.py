@@ -14,6 +14,7 @@ from typing import IO
 
 from ...nodes.registry import open_doors
 from ...parallel.errors import code_of
+from ...parallel.machine import logs
 from ...parallel.ranks.guard import die_with_parent
 from ...pipelines import doors
 from ...pipelines.pools import POOLS
@@ -32,6 +33,7 @@ def main(server: int) -> None:
         die_with_parent(server)
     orders, lines = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries and nodes print is no line
+    logs.begin(os.environ)
     start = Start.model_validate_json(orders.readline())
     try:
         open_doors(start.doors["folder"])

@@ -1007,6 +1007,10 @@ export interface RankWork {
    * What a self-check found of the plan with this model on this machine; empty where none was made.
    */
   known: string;
+  /**
+   * By which ranks that share a sequence have attended; empty where torch chose, as it does on one device.
+   */
+  kernels: string[];
 }
 /**
  * What was measured of a denoise, and of the text and the decoding beside it; None where it was not done, or was
