@@ -145,6 +145,7 @@ def attempt(
     sink: Sink,
     cancel: Token,
     previews: bool = False,
+    run_id: str = "",
     command: Sequence[str] | None = None,
     # what to make
     targets: Collection[str] | None = None,
@@ -164,6 +165,7 @@ def attempt(
         sink=sink,
         cancel=cancel,
         previews=previews,
+        run_id=run_id,
         memory_cache=caches.memory,
         disk_cache=caches.disk,
         targets=targets,

@@ -51,6 +51,7 @@ def run(
     sink: Sink = lambda event: None,
     cancel: Token | None = None,
     previews: bool = False,
+    run_id: str = "",
     # what to reuse and what to make
     memory_cache: Cache | None = None,
     disk_cache: Cache | None = None,
@@ -59,10 +60,11 @@ def run(
     """Run a workflow. Raises `GraphError` when it is wrong; a node's failure is in the result.
 
     `targets` names outputs or nodes; without it, all declared outputs and all nodes that act are made. A workflow
-    that only acts has no outputs; the files are in the records.
+    that only acts has no outputs; the files are in the records. `run_id` is told in events and logs; without it the run
+    gets one of its own.
     """
     keeper = memory_cache.owner if isinstance(memory_cache, Share) else ""
-    watch = Watch(sink, cancel or threading.Event(), previews, keeper=keeper)
+    watch = Watch(sink, cancel or threading.Event(), previews, keeper=keeper, run=run_id)
     with about(run=watch.run):
         try:
             heard = partial(NodeProgress, watch=watch)

@@ -40,8 +40,8 @@ class Token(Protocol):
 class Watch:
     """The run's clock, its event sink and its cancel token."""
 
-    def __init__(self, sink: Sink, cancel: Token, previews: bool, *, keeper: str = "") -> None:
-        self.run = uuid.uuid4().hex[:12]
+    def __init__(self, sink: Sink, cancel: Token, previews: bool, *, keeper: str = "", run: str = "") -> None:
+        self.run = run or uuid.uuid4().hex[:12]
         self.previews = previews
         self.keeper = keeper
         self.outlook = Outlook()

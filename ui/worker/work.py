@@ -86,6 +86,7 @@ class Here:
             sink=sink,
             cancel=cancel,
             previews=True,
+            run_id=order.run,
             targets=order.targets,
             shows=True,
         )
