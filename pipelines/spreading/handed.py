@@ -159,6 +159,8 @@ def to_leaf(value: Any) -> Any:
         return value.item()
     if isinstance(value, Tensor):
         return {KIND: "tensor", VALUE: value.detach().cpu()}
+    if isinstance(value, torch.dtype):
+        return {KIND: "dtype", VALUE: str(value).removeprefix("torch.")}
     if isinstance(value, np.ndarray):
         return {KIND: "array", VALUE: torch.from_numpy(np.ascontiguousarray(value))}
     if isinstance(value, Image.Image):
@@ -184,6 +186,8 @@ def from_leaf(plain: dict[str, Any]) -> Any:
         return Image.fromarray(value.numpy(), plain["mode"])
     if kind == "audio":
         return Audio(waveform=value, rate=plain["rate"])
+    if kind == "dtype":
+        return getattr(torch, value)
     if kind == "generator":
         generator = torch.Generator()
         generator.set_state(value)
