@@ -314,7 +314,8 @@ def _generators(given: Any) -> Iterator[torch.Generator]:
 
 
 def _on(device: Any, values: Any) -> Any:
-    return pytree.tree_map_only(Tensor, lambda each: each.to(device), values)
+    """Copies: what lies in a message begins anywhere, and CPU kernels round by where memory begins."""
+    return pytree.tree_map_only(Tensor, lambda each: each.to(device, copy=True), values)
 
 
 STAGES = {"Denoise": Denoise, "Encode": Encode, "Decode": Decode}

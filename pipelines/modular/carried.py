@@ -11,6 +11,7 @@ import dataclasses
 import importlib
 import itertools
 import json
+import math
 import os
 import tempfile
 import threading
@@ -27,12 +28,13 @@ from diffusers.models.modeling_utils import ModelMixin
 from diffusers.modular_pipelines.modular_pipeline_utils import InsertableDict
 from torch import Tensor, nn
 
-from ...parallel.ranks.channel import read_body, write_body
+from ...parallel.staging import in_host_memory, unnamed_file
 from ..components.building import DefaultDtype, offline, quiet_libraries
 from ..spreading.handed import from_wire, to_wire
 
 LIBRARIES = ("diffusers", "transformers")
 ATTENDS = "attn_implementation"  # of a model of transformers, which its config does not tell
+ALIGNED = 64  # bytes
 BAR = "_progress_bar_config"
 ELSEWHERE = "run the script under torchrun, where blocks take it as it is"
 
@@ -189,6 +191,7 @@ class Written:
     mark: int  # changes with the weights
     key: str  # no other has it while this process lives
     file: str
+    places: dict[str, list[Any]]  # by name: where it begins, its dtype and its shape
     close: Callable[[], object]
 
 
@@ -215,6 +218,7 @@ def _weights(name: str, part: Any, devices: Collection[str]) -> dict[str, Any]:
             found = _write(part, tensors, found)
     return {
         "file": found.file,
+        "places": found.places,
         "key": found.key,
         "attends": {path: type(each).__name__ for path, each in getattr(part, "attn_processors", {}).items()},
         **_plain_loras(part),
@@ -233,16 +237,38 @@ def _mark(tensors: Mapping[str, Tensor]) -> int:
 
 
 def _write(part: nn.Module, tensors: Mapping[str, Tensor], before: Written | None) -> Written:
-    fd = write_body(tensors)
+    # As torch aligns what it makes: CPU kernels round by where memory begins.
+    places, starts, end = dict[str, list[Any]](), dict[int, int](), 0
+    for name, each in tensors.items():
+        start = starts.setdefault(id(each), end)
+        end = max(end, start + -(-each.nbytes // ALIGNED) * ALIGNED)
+        places[name] = [start, str(each.dtype).removeprefix("torch."), list(each.shape)]
+    fd = unnamed_file(end)
     close, file = weakref.finalize(part, os.close, fd), f"/proc/{os.getpid()}/fd/{fd}"
-    mapped = read_body(os.open(file, os.O_RDONLY))
+    os.truncate(fd, end)
+    with open(fd, "wb", closefd=False) as body:
+        for name, each in tensors.items():
+            body.seek(places[name][0])
+            body.writelines(in_host_memory(each))
+    mapped = _mapped(file, places)
     for name, each in tensors.items():
         if each.device.type == "cpu" and each.is_contiguous():
             each.data = mapped[name]
     if before is not None:
         before.close()
-    _written[part] = Written(_mark(tensors), f"{os.getpid()}:{next(_numbers)}", file, close)
+    _written[part] = Written(_mark(tensors), f"{os.getpid()}:{next(_numbers)}", file, places, close)
     return _written[part]
+
+
+def _mapped(file: str, places: Mapping[str, list[Any]]) -> dict[str, Tensor]:
+    """Views of the file; who writes to one has a page of his own."""
+    whole = torch.from_numpy(np.memmap(file, dtype=np.uint8, mode="c"))
+    found: dict[str, Tensor] = {}
+    for name, (start, dtype, shape) in places.items():
+        number = getattr(torch, dtype)
+        end = start + math.prod(shape) * number.itemsize
+        found[name] = whole[start:end].view(number).view(shape)
+    return found
 
 
 def _check_plain(name: str, part: nn.Module) -> None:
@@ -259,7 +285,7 @@ def _check_plain(name: str, part: nn.Module) -> None:
 
 
 def _filled(made: Any, plain: Mapping[str, Any]) -> nn.Module:
-    tensors = read_body(os.open(plain["file"], os.O_RDONLY))
+    tensors = _mapped(plain["file"], plain["places"])
     title = type(made).__name__
     if left := tensors.keys() ^ dict(_tensors(made)).keys():
         raise ValueError(f"{title} is not as its class makes it, first in {min(left)}; {ELSEWHERE}")

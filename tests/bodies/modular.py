@@ -13,6 +13,7 @@ from torch import Tensor
 import latentloom
 from support.tiny_models import flux, wan, wan_i2v
 from support.tiny_parts import fill
+from zoo.pipelines.tiny import picture
 
 PROMPT = "a red circle"
 BLOCKS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
@@ -53,6 +54,8 @@ def call(family: str, **more: Any) -> dict[str, Any]:
     }
     if family != "flux":
         given |= {"num_frames": 5, "negative_prompt": "blue"}
+    if family == "wan_i2v":
+        given["image"] = picture(64, 64)
     return {**given, **more}
 
 
@@ -72,3 +75,14 @@ def ours(blocks: Any, plan: str, pool: Any = None) -> None:
 
 def farthest(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> float:
     return max(float((one[name] - other[name]).abs().max()) for name in one)
+
+
+def compare(rank: int, family: str, plan: str) -> list[float]:
+    """Collective: how far a run with our blocks is from one of stock blocks, twice, and their largest value."""
+    torch.set_num_threads(1)
+    pipe = pipeline(family, lambda blocks: ours(blocks, plan))
+    stock = pipeline(family)
+    wanted = [made(stock, family), made(stock, family, prompt="two blue stars")]
+    found = [made(pipe, family), made(pipe, family, prompt="two blue stars")]
+    largest = max(float(each.abs().max()) for each in wanted[0].values())
+    return [*map(farthest, wanted, found), largest]
