@@ -153,7 +153,12 @@ def made_part(plain: Mapping[str, Any], device: str) -> Any:
             return _shell(kind, plain)
         if plain["key"] not in _made:
             _made[plain["key"]] = _filled(_shell(kind, plain), plain).to(device)
-    return _made[plain["key"]]
+    made = _made[plain["key"]]
+    for told, layer in zip(plain.get("layers", ()), _tuned(made), strict=True):
+        layer.scaling.update(told["scaling"])
+        layer.merged_adapters, layer._active_adapter = told["merged"], told["active"]
+        layer._disable_adapters = told["disabled"]
+    return made
 
 
 # Of a rank: its models, by the keys of their weights.
@@ -294,10 +299,6 @@ def _filled(made: Any, plain: Mapping[str, Any]) -> nn.Module:
         module = made.get_submodule(owner)
         held = module._parameters if name in module._parameters else module._buffers
         held[name] = nn.Parameter(each, requires_grad=False) if held is module._parameters else each
-    for told, layer in zip(plain.get("layers", ()), _tuned(made), strict=True):
-        layer.scaling.update(told["scaling"])
-        layer.merged_adapters, layer._active_adapter = told["merged"], told["active"]
-        layer._disable_adapters = told["disabled"]
     attends = {path: type(each).__name__ for path, each in getattr(made, "attn_processors", {}).items()}
     if attends != plain["attends"]:
         raise ValueError(f"{title} has attention processors other than its class's; {ELSEWHERE}")
