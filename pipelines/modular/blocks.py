@@ -50,6 +50,7 @@ from .carried import (
     with_state,
 )
 
+__all__ = ["Decode", "Denoise", "Encode"]
 Made = tuple[dict[str, Any], dict[str, str]]  # values by name, and the kinds of keyword arguments that some belong to
 
 
