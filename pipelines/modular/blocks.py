@@ -31,7 +31,7 @@ from ..kept import BUDGET_BYTES, Kept, digests
 from ..pools import WHOLE
 from ..split_plans import is_denoiser, plan_of_class
 from ..spreading.borders import OnStep
-from ..spreading.handed import from_wire, once, to_wire, unchanged
+from ..spreading.handed import once, unchanged
 from ..spreading.pipeline import Processes, Spread, spread
 from ..spreading.vae import split_vae, why_not
 from ..whole.assembled import without_bars
@@ -42,10 +42,12 @@ from .carried import (
     keys_written,
     made_blocks,
     made_part,
+    made_values,
     mark_of,
     name_of,
     plain_blocks,
     plain_parts,
+    plain_values,
     state_of,
     with_state,
 )
@@ -151,7 +153,7 @@ class OnRanks(ModularPipelineBlocks):
             "settings": {
                 name: value for name, value in pipe.config.items() if isinstance(value, bool | int | float | str)
             },
-            "given": to_wire(dict(given)),
+            "given": plain_values(dict(given)),
             "random": torch.get_rng_state(),
             "keys": keys_written(),
             "doors": order(),
@@ -165,7 +167,7 @@ class OnRanks(ModularPipelineBlocks):
             generator.set_state(state)
         for name, state in found["states"].items():
             with_state(getattr(pipe, name), state)
-        return _on(pipe._execution_device, from_wire(found["made"]))
+        return _on(pipe._execution_device, made_values(found["made"]))
 
 
 class Denoise(OnRanks):
@@ -242,11 +244,11 @@ class Encode(OnRanks):
             return make()
         parts = {name: part for name, part in pipe.components.items() if name in self.block.component_names}
         told = [(name, mark_of(each)) for name, each in parts.items()]
-        key = hashlib.sha256(repr((told, digests(to_wire(dict(given))))).encode()).hexdigest()
+        key = hashlib.sha256(repr((told, digests(plain_values(dict(given))))).encode()).hexdigest()
         if (found := self._kept.get(key)) is not None:
-            return _on(pipe._execution_device, from_wire(found))
+            return _on(pipe._execution_device, made_values(found))
         made = make()
-        self._kept.keep(key, to_wire(made))
+        self._kept.keep(key, plain_values(made))
         return made
 
 
@@ -334,7 +336,7 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
         setattr(pipe, name, made_part(plain, seat.device))
     without_bars(pipe)
     stage = Denoise(block, request["plan"]) if request["stage"] == "Denoise" else STAGES[request["stage"]](block)
-    given = _on(seat.device, from_wire(request["given"]))
+    given = _on(seat.device, made_values(request["given"]))
     title = type(block).__name__
 
     def border(done: int, total: int) -> None:
@@ -351,7 +353,7 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
         made = stage.here(pipe, given, border)
         random = torch.get_rng_state()
     return {
-        "made": to_wire(made),
+        "made": plain_values(made),
         "random": random,
         "generators": [each.get_state() for each in _generators(given)],
         "states": {name: state_of(getattr(pipe, name)) for name, each in request["parts"].items() if "state" in each},

@@ -30,7 +30,8 @@ from torch import Tensor, nn
 
 from ...parallel.staging import in_host_memory, unnamed_file
 from ..components.building import DefaultDtype, offline, quiet_libraries
-from ..spreading.handed import from_wire, to_wire
+from ..components.loading import load_settings
+from ..spreading.handed import KIND, from_leaf, from_wire, to_leaf, to_wire
 
 LIBRARIES = ("diffusers", "transformers")
 ATTENDS = "attn_implementation"  # of a model of transformers, which its config does not tell
@@ -109,7 +110,7 @@ def _plain_part(name: str, part: Any, is_wanted: bool, devices: Collection[str])
         plain = {"class": kind, "config": _config(part), "dtype": str(part.dtype).removeprefix("torch.")}
         return {**plain, **(_weights(name, part, devices) if is_wanted else {})}
     if isinstance(part, ConfigMixin):
-        return {"class": kind, "config": _config(part), "state": state_of(part)}
+        return _plain_settings(part)
     with tempfile.TemporaryDirectory() as folder:  # a tokenizer or a processor
         part.save_pretrained(folder)
         files = {str(file.relative_to(folder)): file for file in Path(folder).rglob("*") if file.is_file()}
@@ -121,6 +122,24 @@ def _config(part: Any) -> dict[str, Any]:
     if isinstance(part, ConfigMixin):
         return json.loads(part.to_json_string())
     return {**json.loads(part.config.to_json_string(use_diff=False)), ATTENDS: part.config._attn_implementation}
+
+
+def _plain_settings(part: ConfigMixin) -> dict[str, Any]:
+    return {"class": name_of(type(part)), "config": _config(part), "state": state_of(part)}
+
+
+def plain_values(values: Any) -> Any:
+    """What blocks hand on, solvers among it. Raises ValueError for what can be given to no rank."""
+
+    def leaf(value: Any) -> Any:
+        is_solver = isinstance(value, ConfigMixin) and not isinstance(value, nn.Module)
+        return {KIND: "part", **_plain_settings(value)} if is_solver else to_leaf(value)
+
+    return to_wire(values, leaf)
+
+
+def made_values(plain: Any) -> Any:
+    return from_wire(plain, lambda each: made_part(each, "cpu") if each[KIND] == "part" else from_leaf(each))
 
 
 def state_of(part: Any) -> dict[str, Any]:
@@ -146,7 +165,7 @@ def made_part(plain: Mapping[str, Any], device: str) -> Any:
                 for name, data in plain["files"].items():
                     (Path(folder) / name).parent.mkdir(parents=True, exist_ok=True)
                     data.numpy().tofile(Path(folder) / name)
-                return kind.from_pretrained(folder, local_files_only=True)
+                return load_settings(kind, Path(folder))
         if "state" in plain:
             return with_state(kind.from_config(plain["config"]), plain["state"])
         if "file" not in plain:
