@@ -12,7 +12,7 @@ import functools
 import hashlib
 import operator
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -36,21 +36,7 @@ from ..spreading.pipeline import Processes, Spread, spread
 from ..spreading.vae import split_vae, why_not
 from ..whole.assembled import without_bars
 from ..whole.pooled import CallProgress, Pool
-from .carried import (
-    class_of,
-    drop_others,
-    keys_written,
-    made_blocks,
-    made_part,
-    made_values,
-    mark_of,
-    name_of,
-    plain_blocks,
-    plain_parts,
-    plain_values,
-    state_of,
-    with_state,
-)
+from . import carried
 
 __all__ = ["Decode", "Denoise", "Encode"]
 Made = tuple[dict[str, Any], dict[str, str]]  # values by name, and the kinds of keyword arguments that some belong to
@@ -59,23 +45,20 @@ Made = tuple[dict[str, Any], dict[str, str]]  # values by name, and the kinds of
 class OnRanks(ModularPipelineBlocks):
     """A block that declares what the stock `block` does, and runs it on all ranks; copies of it share its pool."""
 
-    asks, example = "", ""  # what a block asks that this can run, and the name of such a block
+    asks = ""  # what the blocks ask that it can run
+    plan: Any = ""
+    on_step: OnStep | None = None
 
-    def __init__(self, block: Any, *, pool: Pool | None = None) -> None:
+    def __init__(self, block: Any, pool: Pool | None = None) -> None:
         super().__init__()
-        block = block() if isinstance(block, type) else block
-        kind = type(self).__name__
-        if not isinstance(block, ModularPipelineBlocks) or isinstance(block, OnRanks):
-            raise ValueError(
-                f"{kind} takes a stock block of Modular Diffusers, not a {type(block).__name__}; {self._give}"
-            )
-        self.block: Any = block
+        self.block: Any = block() if isinstance(block, type) else block
         self.pool = pool
-        if not self._asked:
-            raise ValueError(
-                f"{kind} runs a block that asks {self.asks}, and {type(block).__name__} does not; {self._give}"
-            )
-        self._runs = _Runs()
+        self._wish = threading.Event()
+        self._handles: list[Spread] = []  # of runs under way in this process
+        is_stock = isinstance(self.block, ModularPipelineBlocks) and not isinstance(self.block, OnRanks)
+        if not is_stock or not self._asked:
+            kind, given = type(self).__name__, type(self.block).__name__
+            raise ValueError(f"{given} asks no {self.asks}; give {kind} a stock block of Modular Diffusers that does")
 
     # What it says of itself is what the block says.
     description = property(operator.attrgetter("block.description"))
@@ -94,24 +77,31 @@ class OnRanks(ModularPipelineBlocks):
 
     @torch.no_grad()
     def __call__(self, components: Any, state: Any) -> tuple[Any, Any]:
+        self._wish.clear()
         given: dict[str, Any] = {}
         for each in self.block.inputs:
             found = state.get(each.name) if each.name else state.get_by_kwargs(each.kwargs_type)
             if found is not None:
                 given[each.name or each.kwargs_type] = found
-        self._runs.wish.clear()
-        values, kinds = self._made(components, given)
+        if self.pool is None:
+            pipe = copy.copy(components)
+            pipe._blocks = self.block
+            values, kinds = self.here(pipe, given)
+        else:
+            values, kinds = self._on_pool(self.pool, components, given)
         for name, value in values.items():
             state.set(name, value, kinds.get(name))
         return components, state
 
     def cancel(self) -> None:
         """From any thread: the run under way ends at its next step, by `Cancelled`."""
-        self._runs.cancel()
+        self._wish.set()
+        for each in list(self._handles):
+            each.cancel()
 
-    @property
-    def _give(self) -> str:
-        return f"give one such as {self.example}()"
+    def here(self, pipe: Any, given: Mapping[str, Any], border: OnStep | None = None) -> Made:
+        """Collective, if this process has ranks: what the block makes, of a pipeline that has no other."""
+        raise NotImplementedError
 
     @property
     def _asked(self) -> list[Any]:
@@ -122,52 +112,42 @@ class OnRanks(ModularPipelineBlocks):
     def _is_asked(self, spec: Any) -> bool:
         raise NotImplementedError
 
-    def _made(self, components: Any, given: Mapping[str, Any]) -> Made:
-        if self.pool is not None:
-            return self._on_pool(self.pool, components, given)
-        pipe = copy.copy(components)
-        pipe._blocks = self.block
-        return self.here(pipe, given)
-
-    def here(self, pipe: Any, given: Mapping[str, Any], border: OnStep | None = None) -> Made:
-        """Collective, if this process has ranks: what the block makes in a pipeline of this block alone."""
-        raise NotImplementedError
-
-    # On a pool
-
-    on_step: OnStep | None = None
-    plan: Any = ""
-
     def _num_ranks(self, pool: Pool, pipe: Any) -> int:
         return len(pool.devices)
 
     def _on_pool(self, pool: Pool, pipe: Any, given: Mapping[str, Any]) -> Made:
-        models = [type(each) for each in pipe.components.values() if isinstance(each, ModelMixin)]
-        ranks = pool.started([".pipelines.modular.blocks", *WHOLE, *map(name_of, (type(pipe), *models))])
+        models = {name: each for name, each in pipe.components.items() if isinstance(each, ModelMixin)}
+        wanted = {name: getattr(pipe, name, None) for name in self.block.component_names}
+        for name, each in wanted.items():
+            if isinstance(each, nn.Module) and str(each.device) in {*pool.devices} - {"cpu"}:
+                raise ValueError(f"{name} is on {each.device}, where a rank would hold it again; move it to the CPU")
+        parts = {name: carried.plain_part(each) for name, each in wanted.items() if each is not None}
+        shells = {name: carried.plain_part(each, is_whole=False) for name, each in models.items() if name not in parts}
         request = {
             "stage": type(self).__name__,
             "plan": str(self.plan),
-            "class": name_of(type(pipe)),
-            "block": plain_blocks(self.block),
-            "parts": plain_parts(pipe, self.block.component_names, pool.devices),
-            "settings": {
-                name: value for name, value in pipe.config.items() if isinstance(value, bool | int | float | str)
-            },
-            "given": plain_values(dict(given)),
+            "class": carried.name_of(type(pipe)),
+            "block": carried.plain_blocks(self.block),
+            "parts": {**parts, **shells},
+            "configs": {name: each for name, each in pipe.config.items() if isinstance(each, bool | int | float | str)},
+            "given": carried.plain_values(dict(given)),
             "random": torch.get_rng_state(),
-            "keys": keys_written(),
+            "keys": carried.keys_written(),
             "doors": order(),
         }
-        progress = CallProgress(self.on_step, self._runs.wish)
-        found = ranks.call(
-            ".pipelines.modular.blocks:on_rank", request, progress, num_ranks=self._num_ranks(pool, pipe)
+        names = [carried.name_of(type(each)) for each in (pipe, *models.values())]
+        found = pool.started([".pipelines.modular.blocks", *WHOLE, *names]).call(
+            ".pipelines.modular.blocks:on_rank",
+            request,
+            CallProgress(self.on_step, self._wish),
+            num_ranks=self._num_ranks(pool, pipe),
         )
         torch.set_rng_state(found["random"])
         for generator, state in zip(_generators(given), found["generators"], strict=True):
             generator.set_state(state)
         for name, state in found["states"].items():
-            with_state(getattr(pipe, name), state)
-        return _on(pipe._execution_device, made_values(found["made"]))
+            carried.with_state(getattr(pipe, name), state)
+        return _on(pipe._execution_device, carried.made_values(found["made"]))
 
 
 class Denoise(OnRanks):
@@ -181,7 +161,7 @@ class Denoise(OnRanks):
     not fit the ranks.
     """
 
-    asks, example = "a transformer", "FluxDenoiseStep"
+    asks = "transformer"
 
     def __init__(
         self,
@@ -191,7 +171,7 @@ class Denoise(OnRanks):
         *,
         on_step: OnStep | None = None,
     ) -> None:
-        super().__init__(block, pool=pool)
+        super().__init__(block, pool)
         self.on_step = on_step
         self.plan = ParallelPlan.parse(plan) if isinstance(plan, str) and plan else plan
         if isinstance(self.plan, ParallelPlan) and self.plan.sequence > 1:
@@ -206,9 +186,12 @@ class Denoise(OnRanks):
         return is_denoiser(spec.name, spec.type_hint.__name__)
 
     def here(self, pipe: Any, given: Mapping[str, Any], border: OnStep | None = None) -> Made:
-        plan = self.plan or all_ranks().size
-        with spread(pipe, plan, on_step=self.on_step, border=border) as handle, self._runs.among(handle):
-            return _run(pipe, given)
+        with spread(pipe, self.plan or all_ranks().size, on_step=self.on_step, border=border) as handle:
+            self._handles.append(handle)
+            try:
+                return _run(pipe, given)
+            finally:
+                self._handles.remove(handle)
 
 
 class Encode(OnRanks):
@@ -217,11 +200,12 @@ class Encode(OnRanks):
     What it made is kept, 256 MiB of it, and given again for the same inputs and weights; not where it draws.
     """
 
-    asks, example = "an encoder", "FluxTextEncoderStep"
+    asks = "encoder"
 
     def __init__(self, block: Any, pool: Pool | None = None) -> None:
-        super().__init__(block, pool=pool)
+        super().__init__(block, pool)
         self._kept = Kept(BUDGET_BYTES)
+        self._parts: list[Any] = []  # by which it was made
 
     def _is_asked(self, spec: Any) -> bool:
         return not is_denoiser(spec.name, spec.type_hint.__name__)
@@ -233,22 +217,24 @@ class Encode(OnRanks):
         return self._known(pipe, given, functools.partial(super()._on_pool, pool, pipe, given))
 
     def here(self, pipe: Any, given: Mapping[str, Any], border: OnStep | None = None) -> Made:
-        ranks = all_ranks()
         encode = functools.partial(self._known, pipe, given, functools.partial(_run, pipe, given))
-        if ranks.size == 1 or any(_generators(given)):
+        if all_ranks().size == 1 or any(_generators(given)):
             return encode()
-        return once(encode, ranks, pipe._execution_device, is_all=unchanged(pipe))
+        return once(encode, all_ranks(), pipe._execution_device, is_all=unchanged(pipe))
 
     def _known(self, pipe: Any, given: Mapping[str, Any], make: Callable[[], Made]) -> Made:
         if "generator" in self.block.input_names:
             return make()
-        parts = {name: part for name, part in pipe.components.items() if name in self.block.component_names}
-        told = [(name, mark_of(each)) for name, each in parts.items()]
-        key = hashlib.sha256(repr((told, digests(plain_values(dict(given))))).encode()).hexdigest()
+        parts = [getattr(pipe, name, None) for name in self.block.component_names]
+        if [*map(id, parts)] != [*map(id, self._parts)]:
+            self._kept.clear()
+            self._parts[:] = parts
+        told = repr((list(map(carried.mark_of, parts)), digests(carried.plain_values(dict(given)))))
+        key = hashlib.sha256(told.encode()).hexdigest()
         if (found := self._kept.get(key)) is not None:
-            return _on(pipe._execution_device, made_values(found))
+            return _on(pipe._execution_device, carried.made_values(found))
         made = make()
-        self._kept.keep(key, plain_values(made))
+        self._kept.keep(key, carried.plain_values(made))
         return made
 
 
@@ -256,10 +242,7 @@ class Decode(OnRanks):
     """The stock block that decodes latents, by rows or tiles on all ranks where the VAE's class is known to allow it;
     else on each, or on the first one of a pool."""
 
-    asks, example = "a VAE", "FluxDecodeStep"
-
-    def __init__(self, block: Any, pool: Pool | None = None) -> None:
-        super().__init__(block, pool=pool)
+    asks = "VAE"
 
     def _is_asked(self, spec: Any) -> bool:
         return hasattr(spec.type_hint, "decode")
@@ -278,27 +261,6 @@ class Decode(OnRanks):
         return [vae for vae in found if vae is not None and why_not(type(vae).__name__, vae.config) is None]
 
 
-class _Runs:
-    """The runs under way of a block and its copies, to be cancelled."""
-
-    def __init__(self) -> None:
-        self.wish = threading.Event()
-        self._handles: list[Spread] = []
-
-    def cancel(self) -> None:
-        self.wish.set()
-        for each in list(self._handles):
-            each.cancel()
-
-    @contextlib.contextmanager
-    def among(self, handle: Spread) -> Iterator[None]:
-        self._handles.append(handle)
-        try:
-            yield
-        finally:
-            self._handles.remove(handle)
-
-
 def _run(pipe: Any, given: Mapping[str, Any]) -> Made:
     """What a pipeline's blocks make, and what they change of that which they are given."""
     state = pipe(**given)
@@ -312,49 +274,47 @@ def _run(pipe: Any, given: Mapping[str, Any]) -> Made:
     return values, kinds
 
 
-def _generators(given: Any) -> Iterator[torch.Generator]:
-    return (each for each in pytree.tree_leaves(given) if isinstance(each, torch.Generator))
+def _generators(given: Any) -> list[torch.Generator]:
+    return [each for each in pytree.tree_leaves(given) if isinstance(each, torch.Generator)]
 
 
 def _on(device: Any, values: Any) -> Any:
-    """Copies: what lies in a message begins anywhere, and CPU kernels round by where memory begins."""
+    """Copies, beside which nothing of a message stays in memory."""
     return pytree.tree_map_only(Tensor, lambda each: each.to(device, copy=True), values)
-
-
-STAGES = {"Denoise": Denoise, "Encode": Encode, "Decode": Decode}
 
 
 def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
     """Collective: what each rank of a pool does."""
     follow(request["doors"])
-    drop_others(request["keys"])
+    carried.drop_others(request["keys"])
     progress.phase("loading the pipeline", is_loading=True)
-    block = made_blocks(request["block"])
-    pipe = class_of(request["class"])(blocks=block)
-    pipe.register_to_config(**request["settings"])
+    block = carried.made_blocks(request["block"])
+    pipe = carried.class_of(request["class"])(blocks=block)
+    pipe.register_to_config(**request["configs"])
     for name, plain in request["parts"].items():
-        setattr(pipe, name, made_part(plain, seat.device))
+        setattr(pipe, name, carried.made_part(plain, seat.device))
     without_bars(pipe)
-    stage = Denoise(block, request["plan"]) if request["stage"] == "Denoise" else STAGES[request["stage"]](block)
-    given = _on(seat.device, made_values(request["given"]))
-    title = type(block).__name__
+    stage = {each.__name__: each for each in (Denoise, Encode, Decode)}[request["stage"]](block)
+    stage.plan = request["plan"]
+    given = _on(seat.device, carried.made_values(request["given"]))
 
     def border(done: int, total: int) -> None:
         finish(seat.device)
         progress.step(done, total)
 
     progress.phase("running the pipeline")
-    remedy = "make it smaller or fewer at once, or use more devices"
+    doing, remedy = f"running {type(block).__name__}", "make it smaller or fewer at once, or use more devices"
     with (
-        told_by(seat.device, doing=f"running {title}", remedy=remedy),
+        told_by(seat.device, doing=doing, remedy=remedy),
         torch.random.fork_rng([seat.device] if seat.device.startswith("cuda") else []),
     ):
         torch.set_rng_state(request["random"])
         made = stage.here(pipe, given, border)
         random = torch.get_rng_state()
+    states = [name for name, each in request["parts"].items() if "state" in each]
     return {
-        "made": plain_values(made),
+        "made": carried.plain_values(made),
         "random": random,
         "generators": [each.get_state() for each in _generators(given)],
-        "states": {name: state_of(getattr(pipe, name)) for name, each in request["parts"].items() if "state" in each},
+        "states": {name: carried.state_of(getattr(pipe, name)) for name in states},
     }

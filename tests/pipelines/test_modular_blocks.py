@@ -251,7 +251,7 @@ def test_copies_share_a_pool_and_a_cancel() -> None:
     other = copy.deepcopy(block)
     assert other.pool is pool and other.block is not block.block
     other.cancel()
-    assert block._runs.wish.is_set()
+    assert block._wish.is_set()
 
 
 class Alone(FluxTextEncoderStep):
@@ -261,10 +261,16 @@ class Alone(FluxTextEncoderStep):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda blocks, pool: blocks.Denoise(FluxTextEncoderStep), "FluxTextEncoderStep does not; give one such as"),
-        (lambda blocks, pool: blocks.Denoise("FLUX"), "takes a stock block of Modular Diffusers, not a str; give one"),
-        (lambda blocks, pool: blocks.Encode(Halve), "a block that asks an encoder, and Halve does not; give one such"),
-        (lambda blocks, pool: blocks.Decode(FluxTextEncoderStep), "a block that asks a VAE, and FluxTextEncoderStep"),
+        (
+            lambda blocks, pool: blocks.Denoise(FluxTextEncoderStep),
+            "FluxTextEncoderStep asks no transformer; give Denoise a stock block",
+        ),
+        (
+            lambda blocks, pool: blocks.Denoise("FLUX"),
+            "str asks no transformer; give Denoise a stock block of Modular Diffusers",
+        ),
+        (lambda blocks, pool: blocks.Encode(Halve), "Halve asks no encoder; give Encode"),
+        (lambda blocks, pool: blocks.Decode(FluxTextEncoderStep), "FluxTextEncoderStep asks no VAE; give Decode"),
         (lambda blocks, pool: blocks.Denoise(FluxCoreDenoiseStep, "ulises=2"), "did you mean ulysses"),
         (lambda blocks, pool: blocks.Denoise(FluxCoreDenoiseStep, "ulysses=4", pool), "the pool has 2 devices; give"),
         (lambda blocks, pool: blocks.Denoise(FluxCoreDenoiseStep, 2, pool), "give a plan such as ulysses=2"),
@@ -296,7 +302,9 @@ def test_an_unknown_model_is_refused_before_anything_runs() -> None:
 def test_what_ranks_cannot_be_given_is_refused(pool: Any) -> None:
     pipe = pipeline("flux", on(pool, "ulysses=2"))
     pipe.transformer.enable_cache(FirstBlockCacheConfig(threshold=0.1))
-    with pytest.raises(ValueError, match=r"transformer has hooks of .*take them off, or run the script under torchrun"):
+    with pytest.raises(
+        ValueError, match=r"FluxTransformer2DModel has hooks .*take them off, or run the script under torchrun"
+    ):
         made(pipe, "flux")
     pipe = pipeline("flux", on(pool, "ulysses=2"))
     pipe.transformer.fuse_qkv_projections()
