@@ -209,7 +209,7 @@ def _model(kind: Any, plain: Mapping[str, Any], device: str) -> Any:
     made: Any = _made.get(plain.get("key", ""))
     if made is None:
         with DefaultDtype(getattr(torch, plain["dtype"])), accelerate.init_empty_weights(include_buffers=False):
-            if issubclass(kind, ConfigMixin):
+            if ATTENDS not in config:
                 made = kind.from_config(config)
             else:
                 attends = config.pop(ATTENDS)
