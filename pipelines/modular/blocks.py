@@ -12,6 +12,7 @@ import functools
 import hashlib
 import operator
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -129,7 +130,7 @@ class OnRanks(ModularPipelineBlocks):
             "class": carried.name_of(type(pipe)),
             "block": carried.plain_blocks(self.block),
             "parts": {**parts, **shells},
-            "configs": {name: each for name, each in pipe.config.items() if isinstance(each, bool | int | float | str)},
+            "configs": {name: pipe.config.get(name) for name in pipe._config_specs},
             "given": carried.plain_values(dict(given)),
             "random": torch.get_rng_state(),
             "keys": carried.keys_written(),
@@ -205,7 +206,7 @@ class Encode(OnRanks):
     def __init__(self, block: Any, pool: Pool | None = None) -> None:
         super().__init__(block, pool)
         self._kept = Kept(BUDGET_BYTES)
-        self._parts: list[Any] = []  # by which it was made
+        self._parts = weakref.WeakSet[Any]()  # by which it was made
 
     def _is_asked(self, spec: Any) -> bool:
         return not is_denoiser(spec.name, spec.type_hint.__name__)
@@ -225,11 +226,15 @@ class Encode(OnRanks):
     def _known(self, pipe: Any, given: Mapping[str, Any], make: Callable[[], Made]) -> Made:
         if "generator" in self.block.input_names:
             return make()
-        parts = [getattr(pipe, name, None) for name in self.block.component_names]
-        if [*map(id, parts)] != [*map(id, self._parts)]:
+        parts = {
+            name: getattr(pipe, name) for name in self.block.component_names if getattr(pipe, name, None) is not None
+        }
+        if {*parts.values()} != {*self._parts}:
             self._kept.clear()
-            self._parts[:] = parts
-        told = repr((list(map(carried.mark_of, parts)), digests(carried.plain_values(dict(given)))))
+            self._parts.clear()
+            self._parts.update(parts.values())
+        marks = {name: carried.mark_of(part) for name, part in parts.items()}
+        told = repr((marks, digests(carried.plain_values(dict(given)))))
         key = hashlib.sha256(told.encode()).hexdigest()
         if (found := self._kept.get(key)) is not None:
             return _on(pipe._execution_device, carried.made_values(found))
@@ -304,10 +309,7 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
 
     progress.phase("running the pipeline")
     doing, remedy = f"running {type(block).__name__}", "make it smaller or fewer at once, or use more devices"
-    with (
-        told_by(seat.device, doing=doing, remedy=remedy),
-        torch.random.fork_rng([seat.device] if seat.device.startswith("cuda") else []),
-    ):
+    with told_by(seat.device, doing=doing, remedy=remedy), torch.random.fork_rng([]):  # an accelerator's numbers go on
         torch.set_rng_state(request["random"])
         made = stage.here(pipe, given, border)
         random = torch.get_rng_state()

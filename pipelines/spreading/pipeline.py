@@ -33,7 +33,7 @@ from ..split_plans import is_denoiser
 from .borders import Bar, Borders, OnStep
 from .branches import SharedCalls
 from .calls import ALL_ROWS, BY_TOKENS, NEVER_SHARED, REPLACED, is_perturbed
-from .guidance import lift_refusal, split_guider
+from .guidance import beside, lift_refusal, split_guider
 from .handed import are_alike, once, same_random_numbers, unchanged
 from .transformer import Processes, leave_padding_out, planned, shard, split_plan_of
 from .vae import split_vae, why_not
@@ -180,8 +180,10 @@ class Spread:
             for name, part in self.pipe.components.items()
             if hasattr(part, "prepare_models") and hasattr(part, "set_state")
         }
+        split = {name: split_guider(guider, self.mesh) for name, guider in guiders.items()}
         for name, guider in guiders.items():
-            setattr(self.pipe, name, split_guider(guider, self.mesh))
+            is_second = name == "audio_guider" and "guider" in split
+            setattr(self.pipe, name, beside(guider, split["guider"]) if is_second else split[name])
             self._undo.callback(setattr, self.pipe, name, guider)
         if guiders:
             return

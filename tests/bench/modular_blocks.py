@@ -118,11 +118,10 @@ def main(names: list[str]) -> None:
     import torch
 
     import latentloom
-    from support.tiny_rows import small_references
 
     torch.set_num_threads(1)
     known = cases()
-    with small_references(), latentloom.Pool("cpu*2") as pool:
+    with latentloom.Pool("cpu*2") as pool:
         for name in names or known:
             make, more = known[name]
             told: list[str] = []

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from diffusers.guiders import ClassifierFreeGuidance
 from diffusers.modular_pipelines.flux.modular_blocks_flux import FluxAutoBlocks
+from diffusers.modular_pipelines.ltx2.modular_blocks_ltx2 import LTX2AutoBlocks
 from diffusers.modular_pipelines.wan.modular_blocks_wan import WanBlocks
 from diffusers.modular_pipelines.wan.modular_blocks_wan_i2v import WanImage2VideoAutoBlocks
 from torch import Tensor
@@ -13,6 +14,7 @@ from torch import Tensor
 import latentloom
 from support.tiny_models import flux, wan, wan_i2v
 from support.tiny_parts import fill
+from support.tiny_rows import TINY_ROWS
 from zoo.pipelines.tiny import picture
 
 PROMPT = "a red circle"
@@ -20,6 +22,7 @@ BLOCKS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "flux": (FluxAutoBlocks, flux),
     "wan": (WanBlocks, wan),
     "wan_i2v": (WanImage2VideoAutoBlocks, wan_i2v),
+    "ltx_2": (LTX2AutoBlocks, TINY_ROWS["ltx_2"].make),  # with a second guider, of its sound
 }
 
 
@@ -37,7 +40,7 @@ def pipeline(family: str, change: Callable[[Any], None] = lambda _: None) -> Any
     for part in pipe.components.values():
         if isinstance(part, torch.nn.Module):
             part.eval().requires_grad_(False)
-    if "guider" in pipe._component_specs:
+    if family.startswith("wan"):
         pipe.update_components(guider=ClassifierFreeGuidance(guidance_scale=4.0))
     return pipe
 
@@ -54,6 +57,8 @@ def call(family: str, **more: Any) -> dict[str, Any]:
     }
     if family != "flux":
         given |= {"num_frames": 5, "negative_prompt": "blue"}
+    if family == "ltx_2":
+        given |= {"num_frames": 9, "width": 96, "frame_rate": 24.0}
     if family == "wan_i2v":
         given["image"] = picture(64, 64)
     return {**given, **more}

@@ -3,6 +3,7 @@
 import copy
 import gc
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -89,6 +90,7 @@ def test_a_pool_of_one_device_gives_the_bits_of_stock_blocks(family: str, warm_p
     [
         *(("flux", f"{each}=2") for each in ("ulysses", "ring", "allgather")),
         *(("wan", f"{each}=2") for each in ("ulysses", "ring", "allgather", "cfg")),
+        ("ltx_2", "cfg=2"),
     ],
 )
 def test_ranks_of_torchrun_make_what_stock_blocks_make(pair: WarmRanks, family: str, plan: str) -> None:
@@ -200,6 +202,13 @@ def test_a_run_on_one_device_is_cancelled_too() -> None:
     pipe = pipeline("flux", lambda blocks: blocks.sub_blocks.update(denoise=block))
     with pytest.raises(Cancelled):
         made(pipe, "flux")
+
+
+def test_a_rank_that_died_is_replaced_and_is_given_the_weights(pool: Any) -> None:
+    pipe = pipeline("flux", on(pool, "ulysses=2"))
+    wanted = made(pipe, "flux")
+    os.kill(pool.started([]).states()[1].pid, signal.SIGKILL)
+    assert_same(made(pipe, "flux"), wanted)
 
 
 def test_a_pool_that_is_closed_ends_its_ranks(warm_pools: None) -> None:
