@@ -13,7 +13,7 @@ HOMES = {
     "Pool": "pipelines.whole.pooled",
     "Socket": "nodes.graph.spec",
     "SplitPlan": "parallel.sharding.split_plan",
-    "blocks": "pipelines.modular.blocks",
+    "blocks": "pipelines.whole.blocks",
     "load_sharded": "pipelines.components.loading",
     "open_doors": "nodes.registry",
     "read_spec": "nodes.graph.signature",

@@ -26,7 +26,6 @@ forecast/: What a denoise would do: which plans a model and a machine allow, how
 fusing/: Forms of a transformer that launch fewer kernels, or read fewer weights, for the same formula.
 hub/: Models from the Hugging Face hub: the only place that downloads, and only where somebody asks for it.
 models/: What a model is, read from its files and never from their weights: nothing here loads torch modules.
-modular/: Blocks of Modular Diffusers that run on ranks, in the place of stock ones of any model.
 selfcheck/: Does this plan give this model, on this machine, what one process gives? Asked at its first use.
 signatures/: What each pipeline class of diffusers takes and gives: a table, made of diffusers, read without it.
 split_plans/: How each transformer class of diffusers is split: literal data, a row for each class.

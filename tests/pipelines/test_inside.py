@@ -49,11 +49,11 @@ HELD = {
         "diffusers.hooks.first_block_cache:FBCHeadBlockHook": ["_should_compute_remaining_blocks"],
         "diffusers.hooks.sea_cache:SeaCacheSharedState": ["resolve_gate"],
     },
-    "modular/blocks.py": {
+    "whole/blocks.py": {
         "diffusers.modular_pipelines.modular_pipeline:ModularPipeline": ["_execution_device", "register_to_config"]
     },
-    "modular/carried.py": {
-        "diffusers.models.modeling_utils:ModelMixin": ["add_adapter"],
+    "whole/carried.py": {
+        "diffusers.loaders.peft:PeftAdapterMixin": ["add_adapter"],
         "diffusers.models.transformers.transformer_flux:FluxTransformer2DModel": ["attn_processors"],
         "peft.tuners.tuners_utils:BaseTunerLayer": ["_active_adapter", "_disable_adapters"],
         "transformers:PreTrainedModel": ["_from_config", "add_adapter"],

@@ -25,8 +25,8 @@ from bodies.modular import call, farthest, made, ours, pipeline
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.machine.now import num_free_cores
 from latentloom.parallel.pool.pool import Pool as Ranks
-from latentloom.pipelines.modular import carried
 from latentloom.pipelines.spreading.transformer import planned
+from latentloom.pipelines.whole import carried
 from support.pool_processes import field
 from support.ranks import Ranks as WarmRanks
 from zoo.pipelines.tiny import picture

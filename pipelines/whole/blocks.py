@@ -35,9 +35,9 @@ from ..spreading.borders import OnStep
 from ..spreading.handed import once, unchanged
 from ..spreading.pipeline import Processes, Spread, spread
 from ..spreading.vae import split_vae, why_not
-from ..whole.assembled import without_bars
-from ..whole.pooled import CallProgress, Pool
 from . import carried
+from .assembled import without_bars
+from .pooled import CallProgress, Pool
 
 __all__ = ["Decode", "Denoise", "Encode"]
 Made = tuple[dict[str, Any], dict[str, str]]  # values by name, and the kinds of keyword arguments that some belong to
@@ -137,8 +137,8 @@ class OnRanks(ModularPipelineBlocks):
             "doors": order(),
         }
         names = [carried.name_of(type(each)) for each in (pipe, *models.values())]
-        found = pool.started([".pipelines.modular.blocks", *WHOLE, *names]).call(
-            ".pipelines.modular.blocks:on_rank",
+        found = pool.started([".pipelines.whole.blocks", *WHOLE, *names]).call(
+            ".pipelines.whole.blocks:on_rank",
             request,
             CallProgress(self.on_step, self._wish),
             num_ranks=self._num_ranks(pool, pipe),
