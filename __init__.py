@@ -13,6 +13,7 @@ HOMES = {
     "Pool": "pipelines.whole.pooled",
     "Socket": "nodes.graph.spec",
     "SplitPlan": "parallel.sharding.split_plan",
+    "blocks": "pipelines.whole.blocks",
     "load_sharded": "pipelines.components.loading",
     "open_doors": "nodes.registry",
     "read_spec": "nodes.graph.signature",
@@ -25,6 +26,7 @@ HOMES = {
 OPENS = {
     "NODE_CLASS_MAPPINGS": "nodes.registry",
     "NODE_DISPLAY_NAME_MAPPINGS": "nodes.registry",
+    "blocks": "pipelines.doors",
     "load_sharded": "pipelines.doors",
     "shard": "pipelines.doors",
     "spread": "pipelines.doors",

@@ -109,6 +109,17 @@ def everyone(mesh: Mesh) -> Group:
     return Group(range(mesh.plan.num_ranks), mesh.rank, at_work())
 
 
+def all_ranks() -> Group:
+    """Collective the first time: all ranks at work; this process alone, where it has joined no process group."""
+    import torch.distributed as dist
+
+    from .process_groups import at_work, num_at_work
+
+    if not dist.is_initialized() or num_at_work() == 1:
+        return Group((0,), 0)
+    return Group(range(num_at_work()), dist.get_rank(), at_work())
+
+
 def gatherers(mesh: Mesh) -> Group:
     """Collective the first time: the ranks that share tokens with this one, of a mesh that `mesh_for` gave, in a group
     for weights. They run the same blocks in the same order; branches of guidance may skip different ones."""

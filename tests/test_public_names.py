@@ -21,7 +21,7 @@ TESTS = Path(__file__).parent
 # Of `latentloom`.
 ROOT_NAMES = {
     *("NODE_CLASS_MAPPINGS", "NODE_DISPLAY_NAME_MAPPINGS", "ParallelPlan", "Pool", "Socket", "SplitPlan"),
-    *("load_sharded", "open_doors", "read_spec", "shard", "split_plan", "spread", "stages"),
+    *("blocks", "load_sharded", "open_doors", "read_spec", "shard", "split_plan", "spread", "stages"),
 }
 
 # Of `latentloom.split_plan`: what a split plan is written with.
@@ -29,6 +29,7 @@ SPLIT_PLAN = {
     *("LOCAL", "Along", "Attend", "Halo", "Leading", "MadeAnew", "Padding", "Spans", "SplitPlan", "Tail", "Trailing"),
     *("Units", "image", "text", "tokens"),
 }
+BLOCKS = {"Denoise", "Encode", "Decode"}  # of `latentloom.blocks`
 STAGES = {"encode_text", "encode_image", "denoise", "decode", "decode_audio"}  # of `latentloom.stages`
 
 # The id in workflow files and in ComfyUI, and the function of `latentloom.nodes`, as they were at the last release.
@@ -119,6 +120,7 @@ def test_names_of_the_root_and_its_stages() -> None:
     assert all(getattr(latentloom, name) is not None for name in ROOT_NAMES)
     assert set(latentloom.split_plan.__all__) == SPLIT_PLAN
     assert all(getattr(latentloom.split_plan, name) is not None for name in SPLIT_PLAN)
+    assert set(latentloom.blocks.__all__) == BLOCKS
     assert set(latentloom.stages.STAGES) == STAGES
     assert all(getattr(latentloom.stages, name) is latentloom.stages.STAGES[name] for name in STAGES)
 

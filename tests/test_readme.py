@@ -30,6 +30,7 @@ nodes = {"min_nodes": 1, "max_nodes": 1, "nproc_per_node": 2}
 where = {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0", "run_id": "spread"}
 elastic_launch(LaunchConfig(**nodes, **where, start_method="fork"), work)()
 """
+BOBBIN = ROOT / "pipelines" / "bobbin" / "model"
 WINGS = ("parallel", "pipelines", "nodes", "ui")
 DOCUMENTS = {
     path.relative_to(ROOT).as_posix(): path.read_text()
@@ -198,13 +199,25 @@ def test_python_of_the_readme_makes_a_picture(folder: Path, capsys: pytest.Captu
 
 
 def test_any_pipeline_on_two_devices_makes_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (code,) = blocks("pipelines/README.md", "python")
+    code = blocks("pipelines/README.md", "python")[0]
     for size in ("height=128", "width=128", "num_inference_steps=16"):
         assert size in code
         code = code.replace(size, size.replace("128", "64").replace("16", "2"))
     monkeypatch.chdir(tmp_path)
     exec(code, {"__name__": "__main__"})  # noqa: S102 (our own text)
     assert (tmp_path / "star.png").is_file()
+
+
+def test_blocks_on_two_devices_make_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = substituted(
+        blocks("pipelines/README.md", "python")[1],
+        ('"black-forest-labs/FLUX.1-dev"', repr(str(BOBBIN))),
+        ("torch.bfloat16", "torch.float32"),
+        ('"num_inference_steps": 28', '"num_inference_steps": 2, "height": 64, "width": 64, "max_sequence_length": 32'),
+    )
+    monkeypatch.chdir(tmp_path)
+    exec(code, {"__name__": "__main__"})  # noqa: S102 (our own text)
+    assert (tmp_path / "lighthouse.png").is_file()
 
 
 def test_the_node_of_its_readme_is_one_in_a_folder(tmp_path: Path) -> None:
@@ -232,22 +245,40 @@ def test_the_workflow_of_its_readme_is_one(folder: Path, capsys: pytest.CaptureF
 def test_the_torchrun_script_makes_the_picture_of_one_process(tmp_path: Path) -> None:
     code, plan = blocks("parallel/README.md", "python")
     exec(plan, {})  # noqa: S102
-    model = ROOT / "pipelines" / "bobbin" / "model"
-    for gpu, cpu in (
+    assert_the_same_picture(
+        tmp_path,
+        code,
         ('"nccl"', '"gloo"'),
         ("torch.cuda.set_device(dist.get_rank())\n", "torch.set_num_threads(1)\n"),
-        ('"black-forest-labs/FLUX.1-dev"', repr(str(model))),
-        ("torch.bfloat16", "torch.float32"),
         ('.to("cuda")', ""),
-        ("generator=", "num_inference_steps=2, height=64, width=64, max_sequence_length=32, generator="),
         ("ulysses=4", "ulysses=2"),
-    ):
+    )
+
+
+def test_the_script_with_an_accelerator_makes_the_picture_of_one_process(tmp_path: Path) -> None:
+    code = blocks("pipelines/README.md", "python")[2]
+    assert_the_same_picture(tmp_path, code, ("Accelerator()", "Accelerator(cpu=True)\ntorch.set_num_threads(1)"))
+
+
+def substituted(code: str, *pairs: tuple[str, str]) -> str:
+    for gpu, cpu in pairs:
         assert gpu in code
         code = code.replace(gpu, cpu)
-    code += (
-        "whole = pipeline('a lighthouse at dusk', num_inference_steps=2, height=64, width=64, max_sequence_length=32,"
+    return code
+
+
+def assert_the_same_picture(tmp_path: Path, code: str, *pairs: tuple[str, str]) -> None:
+    """Of the script on two ranks, and of its pipeline alone afterwards."""
+    small = "num_inference_steps=2, height=64, width=64, max_sequence_length=32, generator="
+    code = substituted(
+        code,
+        ('"black-forest-labs/FLUX.1-dev"', repr(str(BOBBIN))),
+        ("torch.bfloat16", "torch.float32"),
+        ("generator=", small),
+        *pairs,
     )
-    code += " generator=torch.Generator('cpu').manual_seed(0)).images[0]\nassert picture.tobytes() == whole.tobytes()\n"
+    code += f"whole = pipeline('a lighthouse at dusk', {small}torch.Generator('cpu').manual_seed(0)).images[0]\n"
+    code += "assert picture.tobytes() == whole.tobytes()\n"
     (tmp_path / "spread.py").write_text(code)
     result = warm_python(TORCHRUN, cwd=tmp_path)
     assert result.returncode == 0, result.stderr

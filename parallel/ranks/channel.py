@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 MAX_BYTES = 64 << 10  # the most bytes of a message, without its body
 MAX_FDS = 4
 TENSOR = "$tensor"
-PLAIN = "plain"
+PLAIN, GAP = "plain", "gap"
+ALIGNED = 64  # bytes, as torch's own memory of a CPU is
 # What safetensors calls torch's dtypes.
 DTYPES = {
     "float64": "F64",
@@ -136,7 +137,7 @@ def write_body(plain: Any) -> int:
     tensors = [tensor.detach() for _, tensor in found.values()]
     pieces = safetensors_of(tensors, text)
     header = next(pieces)
-    fd = unnamed_file(len(header) + sum(each.nbytes for each in tensors))
+    fd = unnamed_file(len(header) + sum(each.nbytes + -each.nbytes % ALIGNED for each in tensors))
     try:
         with os.fdopen(fd, "wb", closefd=False) as file:
             file.writelines(itertools.chain([header], pieces))
@@ -149,22 +150,25 @@ def write_body(plain: Any) -> int:
 def safetensors_of(tensors: Sequence[Tensor], text: str = "") -> Iterator[memoryview]:
     """The pieces of a safetensors file, its header first, of tensors that are called by their place: "0", "1".
 
-    Those of wide elements come first, so that each begins at a multiple of its element's size.
+    Each begins where torch would have it begin, with a tensor that nobody reads before the next: CPU kernels round by
+    where memory begins.
     """
-    order = sorted(range(len(tensors)), key=lambda index: -tensors[index].element_size())
     entries: dict[str, Any] = {"__metadata__": {PLAIN: text}}
     end = 0
-    for index in order:
-        tensor, start = tensors[index], end
-        end += tensor.nbytes
+    for index, tensor in enumerate(tensors):
+        start, end = end, end + tensor.nbytes
         name = str(tensor.dtype).removeprefix("torch.")
         assert name in DTYPES, f"a tensor of {name} cannot be sent; send one of {', '.join(DTYPES)}"
         entries[str(index)] = {"dtype": DTYPES[name], "shape": list(tensor.shape), "data_offsets": [start, end]}
+        if gap := -end % ALIGNED:
+            entries[f"{GAP}{index}"] = {"dtype": "U8", "shape": [gap], "data_offsets": [end, end + gap]}
+            end += gap
     data = json.dumps(entries).encode()
-    data += b" " * (-len(data) % 8)  # tensors begin behind it, and the first of them at a multiple of 8
+    data += b" " * (-(8 + len(data)) % ALIGNED)  # tensors begin behind it
     yield memoryview(len(data).to_bytes(8, "little") + data)
-    for index in order:
-        yield from in_host_memory(tensors[index])
+    for tensor in tensors:
+        yield from in_host_memory(tensor)
+        yield memoryview(bytes(-tensor.nbytes % ALIGNED))
 
 
 def read_body(fd: int) -> Any:
@@ -173,7 +177,8 @@ def read_body(fd: int) -> Any:
 
     try:
         with safe_open(f"/proc/self/fd/{fd}", framework="pt") as body:  # it takes a path, and maps what is there
-            tensors = {name: body.get_tensor(name) for name in body.keys()}  # noqa: SIM118 (it is no mapping)
+            names = [name for name in body.keys() if not name.startswith(GAP)]  # noqa: SIM118 (it is no mapping)
+            tensors = {name: body.get_tensor(name) for name in names}
             return _with_tensors(json.loads(body.metadata()[PLAIN]), tensors)
     except FileNotFoundError:  # it is there; what safetensors was refused is a descriptor
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE)) from None

@@ -61,7 +61,7 @@ def load_component(
     cls = component_class(files)
     with one_sentence(files, checkpoint), quiet_libraries(), offline(), kept_to_this_thread():
         if files.kind != "model":
-            component = _load_settings(cls, files)
+            component = load_settings(cls, files.folder)
             return one_call_at_a_time(component) if files.kind == "tokenizer" else component
         if device == "cpu" and quantization != "none":
             give_back_large()  # quantized weights lie between their float copies, whose places a heap would keep
@@ -115,19 +115,19 @@ def torch_dtype(dtype: Dtype) -> torch.dtype:
     return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
 
 
-def _load_settings(cls: Any, files: ComponentFiles) -> Any:
+def load_settings(cls: Any, folder: Path) -> Any:
     """A scheduler, tokenizer or processor. Of a tokenizer, keys that it does not know are data that nothing reads."""
     from transformers import BaseImageProcessor, ProcessorMixin
 
     from .building import one_call_at_a_time
 
     if issubclass(cls, BaseImageProcessor):
-        plain, _ = cls.get_image_processor_dict(str(files.folder), local_files_only=True)
+        plain, _ = cls.get_image_processor_dict(str(folder), local_files_only=True)
         return cls.from_dict(processor_settings(cls, plain))
     if not issubclass(cls, ProcessorMixin):
-        return cls.from_pretrained(str(files.folder), local_files_only=True)
+        return cls.from_pretrained(str(folder), local_files_only=True)
     kind = cls if importlib.util.find_spec("torchvision") else without_video(cls)
-    processor = kind.from_pretrained(str(files.folder), local_files_only=True)
+    processor = kind.from_pretrained(str(folder), local_files_only=True)
     if hasattr(processor, "tokenizer"):
         processor.tokenizer = one_call_at_a_time(processor.tokenizer)
     return processor

@@ -158,7 +158,17 @@ def to_leaf(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Tensor):
-        return {KIND: "tensor", VALUE: value.detach().cpu()}
+        # With its strides, where it is dense: CPU kernels round by them.
+        order = sorted(range(value.ndim), key=lambda dim: -value.stride(dim))
+        turned = value.detach().cpu().permute(order)
+        is_plain = order == sorted(order) or not turned.is_contiguous()
+        return (
+            {KIND: "tensor", VALUE: value.detach().cpu()}
+            if is_plain
+            else {KIND: "turned", VALUE: turned, "order": order}
+        )
+    if isinstance(value, torch.dtype):
+        return {KIND: "dtype", VALUE: str(value).removeprefix("torch.")}
     if isinstance(value, np.ndarray):
         return {KIND: "array", VALUE: torch.from_numpy(np.ascontiguousarray(value))}
     if isinstance(value, Image.Image):
@@ -184,6 +194,10 @@ def from_leaf(plain: dict[str, Any]) -> Any:
         return Image.fromarray(value.numpy(), plain["mode"])
     if kind == "audio":
         return Audio(waveform=value, rate=plain["rate"])
+    if kind == "turned":
+        return value.permute(sorted(range(value.ndim), key=plain["order"].__getitem__))
+    if kind == "dtype":
+        return getattr(torch, value)
     if kind == "generator":
         generator = torch.Generator()
         generator.set_state(value)

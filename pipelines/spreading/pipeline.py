@@ -14,11 +14,10 @@ import contextlib
 import functools
 import inspect
 import logging
-import math
 import re
 import types
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -30,14 +29,13 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.sharding.operator import leave_all
 from ...parallel.sharding.sections.waiting import finished
 from ..denoising.inside import derive
-from ..models.facts import heads_of
 from ..split_plans import is_denoiser
 from .borders import Bar, Borders, OnStep
 from .branches import SharedCalls
 from .calls import ALL_ROWS, BY_TOKENS, NEVER_SHARED, REPLACED, is_perturbed
-from .guidance import lift_refusal, split_guider
+from .guidance import beside, lift_refusal, split_guider
 from .handed import are_alike, once, same_random_numbers, unchanged
-from .transformer import leave_padding_out, shard, split_plan_of
+from .transformer import Processes, leave_padding_out, planned, shard, split_plan_of
 from .vae import split_vae, why_not
 
 if TYPE_CHECKING:
@@ -51,7 +49,7 @@ _spread: weakref.WeakSet[Any] = weakref.WeakSet()
 
 def spread(
     pipe: DiffusionPipeline,
-    plan: ParallelPlan | str | int,
+    plan: ParallelPlan | str | int | Processes,
     *,
     on_step: OnStep | None = None,
     border: OnStep | None = None,
@@ -61,7 +59,8 @@ def spread(
 
     Call it on every rank, with the same pipeline on the rank's device, and then the pipeline as before, with the same
     arguments: each rank gets the whole result. `plan` is a plan, such as `cfg=2,ulysses=2`, or a number of ranks, which
-    get ulysses as far as the heads divide and allgather for the rest. `on_step(done, total)` is called after each step,
+    get ulysses as far as the heads divide and allgather for the rest, or an `accelerate.Accelerator`, which has that
+    number. `on_step(done, total)` is called after each step,
     on every rank; so is `border`, which takes its place and that of the vote on `cancel()` where it raises on all ranks
     or on none by itself. Where no generator is given, all ranks draw the first rank's random numbers. Parts are put
     into eval mode. `kernel` is the attention kernel, as for `latentloom.shard`.
@@ -70,7 +69,7 @@ def spread(
     """
     parts = {name: part for name, part in pipe.components.items() if isinstance(part, nn.Module)}
     denoisers = {part: name for name, part in denoisers_of(pipe).items()}
-    plan = _plan(plan, denoisers)
+    plan = planned(plan, denoisers)
     if pipe in _spread:
         raise ValueError(f"this {type(pipe).__name__} is spread already; call remove() on its handle first")
     if plan.num_shares > 1:
@@ -181,8 +180,10 @@ class Spread:
             for name, part in self.pipe.components.items()
             if hasattr(part, "prepare_models") and hasattr(part, "set_state")
         }
+        split = {name: split_guider(guider, self.mesh) for name, guider in guiders.items()}
         for name, guider in guiders.items():
-            setattr(self.pipe, name, split_guider(guider, self.mesh))
+            is_second = name == "audio_guider" and "guider" in split
+            setattr(self.pipe, name, beside(guider, split["guider"]) if is_second else split[name])
             self._undo.callback(setattr, self.pipe, name, guider)
         if guiders:
             return
@@ -243,7 +244,7 @@ class Spread:
         if perturbs and self.plan.sequence > 1 and not by_tokens:
             raise ValueError(f"plan {self.plan}: {REPLACED}; use one device, or give pag_scale=0")
         if self.plan.cfg > 1 and (reason := NEVER_SHARED.get(type(self.pipe).__name__, ALL_ROWS if perturbs else "")):
-            instead = str(_plan(self.plan.num_ranks, denoisers_of(self.pipe).values()))
+            instead = str(planned(self.plan.num_ranks, denoisers_of(self.pipe).values()))
             remedy = instead if by_tokens else "one device, or give pag_scale=0"
             raise ValueError(f"plan {self.plan}: cfg shares out nothing here, because {reason}; use {remedy}")
 
@@ -329,14 +330,3 @@ def _blocks_of(block: Any) -> Iterator[Any]:
     yield block
     for each in block.sub_blocks.values():
         yield from _blocks_of(each)
-
-
-def _plan(given: ParallelPlan | str | int, denoisers: Iterable[nn.Module]) -> ParallelPlan:
-    if isinstance(given, ParallelPlan):
-        return given
-    if isinstance(given, str):
-        return ParallelPlan.parse(given)
-    if given < 1:
-        raise ValueError(f"{given} ranks: give at least one, or a plan such as ulysses=2")
-    ulysses = math.gcd(given, *(heads_of(cast("Any", part).config) for part in denoisers))
-    return ParallelPlan.exact(ulysses=ulysses, exchange=given // ulysses)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ...parallel.agreement import ALONE
 from ...parallel.attention.choice import check_kernel
 from ...parallel.attention.kernels import Function
 from ...parallel.group import Axis
-from ...parallel.mesh import Mesh, make_mesh, mesh_of
+from ...parallel.mesh import Mesh, all_ranks, make_mesh, mesh_of
 from ...parallel.plan import ParallelPlan
 from ...parallel.sharding.fingerprint import Due
 from ...parallel.sharding.sections.dealing import Dealing
@@ -24,12 +25,14 @@ from ...parallel.sharding.shard import shard as shard_module
 from ...parallel.sharding.split_plan import Padding, SplitPlan
 from ...parallel.sharding.unsharded import leave_out
 from ..denoising.step_cache import forget_steps, share_decisions
+from ..models.facts import heads_of
 from ..models.passed import passed_by
 from ..split_plans import plan_of_class
 from ..split_plans.paddings import PADDINGS
 from .guidance import awaiting_guider, beside, lift_refusal, require_guider, split_guider
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
 
     from ...parallel.mesh import DeviceMesh
@@ -110,6 +113,45 @@ def time_of(block: nn.Module) -> float:
 
 
 BY_TIME = Dealing(work=time_of)
+
+
+class Processes(Protocol):
+    """What an `accelerate.Accelerator` tells of a script that was started as several processes."""
+
+    num_processes: int
+    device: torch.device
+
+
+def planned(given: ParallelPlan | str | int | Processes, transformers: Iterable[nn.Module]) -> ParallelPlan:
+    """A plan, read, or made for a number of ranks. Raises ValueError for what is none, and an Accelerator alone on a
+    CPU, or without a process group."""
+    if isinstance(given, ParallelPlan):
+        return given
+    if isinstance(given, str):
+        return ParallelPlan.parse(given)
+    number = given if isinstance(given, int) else _processes_of(given)
+    if number < 1:
+        raise ValueError(f"{number} ranks: give at least one, or a plan such as ulysses=2")
+    ulysses = math.gcd(number, *(heads_of(cast("Any", part).config) for part in transformers))
+    return ParallelPlan.exact(ulysses=ulysses, exchange=number // ulysses)
+
+
+def _processes_of(accelerator: Processes) -> int:
+    title, number = type(accelerator).__name__, getattr(accelerator, "num_processes", None)
+    if not isinstance(number, int):
+        raise ValueError(f"a {title} is no plan; give one such as ulysses=2, a number of ranks, or an Accelerator")
+    if number == 1 and accelerator.device.type == "cpu":
+        raise ValueError(
+            f"this {title} has num_processes=1 on a CPU, and there `accelerate launch` starts one process only; start "
+            "the script by `torchrun --nproc-per-node 2`, or give the plan 1 to run on one device"
+        )
+    if (ranks := all_ranks().size) != number:
+        joined = f"a process group of {ranks}" if ranks > 1 else "no process group"
+        raise ValueError(
+            f"this {title} has num_processes={number}, but this process has joined {joined}; start the script by "
+            f"`torchrun --nproc-per-node {number}`, and spread before the {title} is ended"
+        )
+    return number
 
 
 def leave_padding_out(transformer: nn.Module) -> Callable[[], None]:

@@ -1,8 +1,10 @@
 """Whole pipelines of diffusers, of any class: put together from a folder, and run on ranks.
 
 assembled: A whole diffusers pipeline, put together from a folder's components as the store loads them one by one.
+blocks: Our denoise, encode and decode as Modular Diffusers blocks: what `latentloom.blocks` is.
 called: A whole pipeline as a process keeps it and calls it, classic or modular: loaded once, spread over the ranks of a
     plan, or over none.
+carried: A modular pipeline's blocks and parts as plain data, from which ranks make the same ones.
 guarded: Pipelines that make a safety checker of their own, from a package and files that this project does not bring.
 pooled: A pipeline on ranks that this process starts itself:
     `latentloom.Pool("cuda*4").spread("org/model")(prompt="...")`.

@@ -48,14 +48,19 @@ class Pool:
         found = resolve_source(str(source))
         index = read_index(found.folder)
         number = pick_dtype(dtype, device=self.devices[0])
+        named = self.fitting(plan)
+        asked = {"source": found.id, "plan": str(named), "dtype": number}
+        return PooledPipeline(self, asked, preloads_of(index))
+
+    def fitting(self, plan: ParallelPlan | str) -> ParallelPlan | str:
+        """The plan, read, or "" where none is given. Raises ValueError for one of another number of ranks."""
         named = ParallelPlan.parse(plan) if isinstance(plan, str) and plan else plan
-        if named and named.num_ranks != len(self.devices):
+        if isinstance(named, ParallelPlan) and named.num_ranks != len(self.devices):
             raise ValueError(
                 f"plan {named} uses {named.num_ranks} ranks, but the pool has {len(self.devices)} devices; "
                 f"give a plan for {len(self.devices)}, or none"
             )
-        asked = {"source": found.id, "plan": str(named), "dtype": number}
-        return PooledPipeline(self, asked, preloads_of(index))
+        return named
 
     def close(self) -> None:
         """End the ranks."""
@@ -70,7 +75,8 @@ class Pool:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _started(self, preload: list[str]) -> Ranks:
+    def started(self, preload: list[str]) -> Ranks:
+        """Its ranks, which import these names first if they are started now."""
         with self._lock:
             if self._ranks is None or self._ranks.is_closed:
                 self._ranks = Ranks(self.devices, preload=preload, spare_ranks=wanted_spares())
@@ -92,11 +98,11 @@ class PooledPipeline:
         """
         self._wish.clear()
         request = {**self._asked, "arguments": to_wire(arguments), "doors": order()}
-        ranks = self.pool._started(self._preload)
+        ranks = self.pool.started(self._preload)
         found = ranks.call(
             ".pipelines.whole.pooled:on_rank",
             request,
-            _CallProgress(on_step, self._wish),
+            CallProgress(on_step, self._wish),
             num_ranks=len(self.pool.devices),
         )
         return SimpleNamespace(**from_wire(found))
@@ -106,7 +112,7 @@ class PooledPipeline:
         self._wish.set()
 
 
-class _CallProgress(Progress):
+class CallProgress(Progress):
     def __init__(self, on_step: OnStep | None, wish: threading.Event) -> None:
         self._on_step, self._wish = on_step, wish
 

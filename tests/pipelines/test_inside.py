@@ -49,6 +49,15 @@ HELD = {
         "diffusers.hooks.first_block_cache:FBCHeadBlockHook": ["_should_compute_remaining_blocks"],
         "diffusers.hooks.sea_cache:SeaCacheSharedState": ["resolve_gate"],
     },
+    "whole/blocks.py": {
+        "diffusers.modular_pipelines.modular_pipeline:ModularPipeline": ["_execution_device", "register_to_config"]
+    },
+    "whole/carried.py": {
+        "diffusers.loaders.peft:PeftAdapterMixin": ["add_adapter"],
+        "diffusers.models.transformers.transformer_flux:FluxTransformer2DModel": ["attn_processors"],
+        "peft.tuners.tuners_utils:BaseTunerLayer": ["_active_adapter", "_disable_adapters"],
+        "transformers:PreTrainedModel": ["_from_config", "add_adapter"],
+    },
     "spreading/guidance.py": {
         "diffusers.guiders.guider_utils:BaseGuidance": ["prepare_inputs", "prepare_inputs_from_block_state"]
     },
