@@ -9,7 +9,7 @@ import inspect
 import numbers
 import operator
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -74,9 +74,9 @@ def checked(call: Callable[P, R]) -> Callable[P, R]:
     return node
 
 
-def check_names(call: Callable[..., Any], names: Iterable[str]) -> None:
+def check_names(call: Callable[..., Any], names: Iterable[str], known: Collection[str] = ()) -> None:
     """Raises `TypeError` for a name that is no input of the node, with the nearest that is one."""
-    known = [name for name in inspect.signature(call).parameters if name not in INJECTED]
+    known = known or [name for name in inspect.signature(call).parameters if name not in INJECTED]
     for name in names:
         if name not in known and name not in INJECTED:
             raise TypeError(f"{call.__name__} has no input {name!r}; {Names().offer(name, known)}")
@@ -99,7 +99,7 @@ def argument(socket: InputSpec, value: Any) -> Any:
             raise ValueError(found[1] + (", and call once for each" if is_listed else ""))
         return as_type(socket.type, value)
     if socket.type == "Image" and not isinstance(value, Image):
-        value = _image(socket.name, value)
+        value = as_image(socket.name, value)
     if not isinstance(value, VALUE_TYPES[socket.type]):
         got, makers = type(value).__name__, MAKERS[socket.type]
         raise ValueError(f"{socket.name} is a {got}; it takes a {socket.type}: give what {makers} returns")
@@ -113,8 +113,8 @@ def argument(socket: InputSpec, value: Any) -> Any:
     return value
 
 
-def _image(name: str, value: Any) -> Any:
-    """Pictures of Pillow's, and arrays, as ours."""
+def as_image(name: str, value: Any) -> Any:
+    """Pictures of Pillow's, and arrays, as ours; all else as it is. Raises `ValueError`."""
     read = Image.from_pil if hasattr(value, "getexif") else Image.from_numpy
     try:
         return read(value) if hasattr(value, "__array_interface__") else value
