@@ -147,7 +147,20 @@ class Session:
             raise error
         return Result(made.result, folder, given.name)
 
-    arun = _awaited(run)
+    async def arun(
+        self,
+        workflow: Source,
+        params: Mapping[str, object] | None = None,
+        *,
+        out: Path | str = "output",
+        on_event: Sink | None = None,
+        cancel: Token | None = None,
+        progress: bool | None = None,
+    ) -> Result:
+        """`run` beside what else the event loop does; `on_event` is called in the loop. Cancelling the task ends the
+        run at its next step, on all ranks, and then the task."""
+        run = _awaited(self.run)
+        return await run(workflow, params, out=out, on_event=on_event, cancel=cancel, progress=progress)
 
     def close(self) -> None:
         """End what was kept warm, where no other session is open."""
