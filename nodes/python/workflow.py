@@ -274,10 +274,14 @@ class Step:
 
     @property
     def needs(self) -> list[str]:
-        """The steps that feed it, and then the params that it takes."""
-        entries = self.nodes[self.name].node.inputs.values()
-        params = [entry.param for entry in entries if isinstance(entry, ParamRef)]
-        return [*dict.fromkeys(link.node for link in self.nodes[self.name].links.values()), *dict.fromkeys(params)]
+        """The steps that feed it, and then the params that it takes, but for those that are called as a step is."""
+        own = self.nodes[self.name]
+        params = [entry.param for entry in own.node.inputs.values() if isinstance(entry, ParamRef)]
+        return [
+            *dict.fromkeys(
+                [*(link.node for link in own.links.values()), *(each for each in params if each not in self.nodes)]
+            )
+        ]
 
     def __call__(self, **given: object) -> object:
         """What the node gives, a tuple where it has several outputs, of what it `needs`; a param that is not given has
@@ -285,7 +289,7 @@ class Step:
         own = self.nodes[self.name]
         inputs = dict(own.values)
         for name, entry in own.node.inputs.items():
-            if isinstance(entry, ParamRef) and entry.param in given:
+            if isinstance(entry, ParamRef) and entry.param in given and entry.param not in self.nodes:
                 inputs[name] = given[entry.param]
         for name, link in own.links.items():
             inputs[name] = self.nodes[link.node].spec.part(given[link.node], link.socket)
