@@ -42,7 +42,7 @@ def read_workflow(path: Path) -> Graph:
     readers = dict.fromkeys(PICTURES, read_metadata) | dict.fromkeys(VIDEOS, read_video_metadata)
     readers |= dict.fromkeys(SOUNDS, read_audio_metadata)
     if ending not in readers:
-        return read_text(path, name=path.stem)
+        return graph_of(parse_json(read_bytes(path)), name=path.stem)
     metadata = readers[ending](path)
     if WORKFLOW_KEY in metadata:
         text = metadata[WORKFLOW_KEY]

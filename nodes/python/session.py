@@ -16,7 +16,6 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, ParamSpec
-from weakref import WeakSet
 
 from ...parallel.errors import BadInput, Cancelled
 from ...parallel.machine.folders import user_cache
@@ -39,7 +38,7 @@ from ..headless.workflow_files import roots_of
 from ..registry import SPECS
 from ..steps.arguments import BUILDING, as_image
 from .result import Result
-from .workflow import Workflow
+from .workflow import Workflow, outside
 
 # A workflow, the path of its file or of what carries it, the name of a template, or what JSON holds.
 Source = Workflow | Path | str | Mapping[str, object]
@@ -69,15 +68,15 @@ def _awaited(call: Callable[P, Result]) -> Callable[P, Coroutine[Any, Any, Resul
 
 
 class Session:
-    """Runs that share ranks, models and what was made before. Close it, or use it as a context: what is loaded, and
-    ranks, end with the last session of the process that is closed.
+    """Runs that share ranks, models and what was made before. Use it as a context, or close it: what is loaded, and
+    ranks, end with the last such block of the process.
 
     `devices` and `plan` come before what workflows say. Results are kept between sessions in the user's cache, or in a
     folder `cache`; with False only while the session lives. Workflows read below the present folder, their own, and
     those of `allow`. With `force`, what is only reckoned (memory, disk) keeps nothing from running.
     """
 
-    _open: ClassVar[WeakSet[Session]] = WeakSet()
+    _open: ClassVar[set[Session]] = set()
 
     def __init__(
         self,
@@ -92,7 +91,6 @@ class Session:
         self._caches = open_caches(user_cache() if cache is True else Path(cache) if cache else None)
         self._allowed = tuple(map(Path, allow))
         self._is_forced = force
-        self._open.add(self)
 
     def run(
         self,
@@ -110,6 +108,9 @@ class Session:
         `on_event` is called from threads of the run, and must return at once. `progress` None shows bars in a notebook
         and in a terminal. Raises as said above, `InUse` where another run writes there, and `NotWritten`.
         """
+        if BUILDING.get() is not None:
+            told = {"on_event": on_event, "cancel": cancel, "progress": progress}
+            return outside(functools.partial(self.run, workflow, params, out=out, **told))
         given, folder = _workflow(workflow), Path(out)
         values = {name: _written(name, value, folder) for name, value in (params or {}).items()}
         roots = None if given.file is None else roots_of(given.file, values.values(), self._allowed)
@@ -129,14 +130,10 @@ class Session:
             for each in sinks:
                 each(event)
 
-        building = BUILDING.set(None)
-        try:
-            with claimed(folder):
-                workspace = workspace_of(prepared, folder, roots=roots, place=self._place)
-                cancel = cancel or threading.Event()
-                made = attempt(prepared, workspace=workspace, caches=self._caches, sink=sink, cancel=cancel)
-        finally:
-            BUILDING.reset(building)
+        with claimed(folder):
+            workspace = workspace_of(prepared, folder, roots=roots, place=self._place)
+            cancel = cancel or threading.Event()
+            made = attempt(prepared, workspace=workspace, caches=self._caches, sink=sink, cancel=cancel)
         if made.result.failure is not None:
             raise made.result.failure
         if made.result.state == "cancelled":
@@ -163,7 +160,7 @@ class Session:
         return await run(workflow, params, out=out, on_event=on_event, cancel=cancel, progress=progress)
 
     def close(self) -> None:
-        """End what was kept warm, where no other session is open."""
+        """End what was kept warm, unless the process is in the block of another session."""
         self._open.discard(self)
         if self._open:
             return
@@ -176,6 +173,7 @@ class Session:
             store().clear()
 
     def __enter__(self) -> Session:
+        self._open.add(self)
         return self
 
     def __exit__(self, *_: object) -> None:

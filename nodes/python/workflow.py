@@ -10,8 +10,9 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextvars import Token
+from contextvars import Token, copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
@@ -45,16 +46,13 @@ class Wire:
     is_each: bool = False
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"{self._unknown()}, and so is its {name}")
+        raise AttributeError(f"{self.type} of the workflow {self.workflow.name!r}: its {name} is known only in a run")
 
-    def __bool__(self) -> NoReturn:
-        raise ValueError(f"{self._unknown()}; choose between two by the node switch")
+    def _refuse(self, *_: str) -> NoReturn:
+        words = "known only in a run; choose by the node switch, and make texts of it by format_text"
+        raise ValueError(f"a {self.type} of the workflow {self.workflow.name!r} is {words}")
 
-    def __format__(self, spec: str) -> NoReturn:
-        raise ValueError(f"{self._unknown()}; make texts of it by the node format_text or join_text")
-
-    def _unknown(self) -> str:
-        return f"this {self.type} of the workflow {self.workflow.name!r} is known only in a run"
+    __bool__ = __format__ = _refuse
 
 
 class Workflow:
@@ -67,7 +65,6 @@ class Workflow:
     def __init__(self, name: str, *, description: str = "") -> None:
         self.graph = Graph(name=name, description=description, nodes={})
         self.file: Path | None = None  # where it was read
-        self.types: dict[str, str] = {}  # of what the nodes give that were added here
         self._blocks: list[Token[Callable[..., Any] | None]] = []
 
     @classmethod
@@ -155,14 +152,15 @@ class Workflow:
         types = {name: value.type if isinstance(value, Wire) else _kind(value, name) for name, value in given.items()}
         with Workflow(_named(call.__name__)) as inner:
             made = call(**{name: Wire(inner, ParamRef(param=name), type) for name, type in types.items()})
-            for wire in made if isinstance(made, tuple) else () if made is None else (made,):
+            wires = made if isinstance(made, tuple) else () if made is None else (made,)
+            for wire in wires:
                 inner.output(wire.entry.socket, wire)
         own = inner.graph
         params = {name: form.SubParam(type=type) for name, type in types.items()}
         sub = form.Sub(params=params, nodes=own.nodes, outputs=own.outputs)
         name = _free_name(own.name, [name for name, each in self.graph.subs.items() if each != sub])
         self.graph = self.graph.model_copy(update={"subs": {**self.graph.subs, **own.subs, name: sub}})
-        outputs = {name: inner.types[link.source] for name, link in own.outputs.items()}
+        outputs = {wire.entry.socket: wire.type for wire in wires}
         return self._added(form.Node(type=f"{form.SUB}{name}"), call.__name__, None, given, outputs)
 
     def _added(
@@ -175,7 +173,6 @@ class Workflow:
         node = node.model_copy(update={"inputs": entries, "each": each})
         self.graph = self.graph.model_copy(update={"nodes": {**self.graph.nodes, name: node}})
         wires = [Wire(self, Link.to(name, output), type) for output, type in outputs.items()]
-        self.types |= {wire.entry.source: wire.type for wire in wires}
         return tuple(wires) if len(wires) > 1 else wires[0] if wires else None
 
     def param(
@@ -293,7 +290,14 @@ class Step:
                 inputs[name] = given[entry.param]
         for name, link in own.links.items():
             inputs[name] = self.nodes[link.node].spec.part(given[link.node], link.socket)
-        return own.spec.make(inputs, progress=SILENT, workspace=self.workspace)
+        return outside(partial(own.spec.make, inputs, progress=SILENT, workspace=self.workspace))
+
+
+def outside(call: Callable[[], R]) -> R:
+    """Called outside of any block in which a workflow is built: the nodes of a run are none of it."""
+    context = copy_context()
+    context.run(BUILDING.set, None)
+    return context.run(call)
 
 
 # ---- What differs

@@ -126,9 +126,9 @@ WRONG: dict[str, Callable[[Workflow, Any], object]] = {
     "'X' is no name": lambda flow, image: flow.param("X", 3),
     "each is \\[\\]; it takes text": lambda flow, image: flow.each([]),
     "of the workflow 'another' is given to 'mine'": lambda flow, image: save_image(first_of("another")),
-    "is known only in a run, and so is its pixels": lambda flow, image: image.pixels,
-    "choose between two by the node switch": lambda flow, image: image or None,
-    "make texts of it by the node format_text": lambda flow, image: f"{image}",
+    "its pixels is known only in a run": lambda flow, image: image.pixels,
+    "known only in a run; choose by the node switch": lambda flow, image: image or None,
+    "known only in a run; choose by the node": lambda flow, image: f"{image}",
 }
 
 
@@ -144,6 +144,14 @@ def test_what_is_wrong_is_told_at_its_line(words: str) -> None:
         with pytest.raises((ValueError, TypeError, AttributeError), match=words):
             WRONG[words](flow, image)
     assert "load_image" in flow.graph.nodes and not flow.graph.outputs
+
+
+def test_a_run_inside_of_a_block_adds_nothing_to_it() -> None:
+    with Workflow("seeds") as flow:
+        flow.output("number", calculate("a * b", a=6.0, b=7.0)[0])
+        assert run(flow)["number"] == 42
+        assert flow.steps()[0]() == (42, 42, True)
+    assert list(flow.graph.nodes) == ["calculate"]
 
 
 def test_outside_of_its_block_a_call_is_a_call() -> None:
