@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, ParamSpec
+from typing import Any, ClassVar, ParamSpec, cast
 
 from ...parallel.errors import BadInput, Cancelled
 from ...parallel.machine.folders import user_cache
@@ -207,6 +207,8 @@ def _workflow(source: Source) -> Workflow:
 
 def _written(name: str, value: object, folder: Path) -> Any:
     """A param as a file holds it: pictures by their paths, in a folder by their content."""
+    if getattr(value, "ndim", None) == 0:  # a number of numpy's
+        return cast(Any, value).item()
     made = as_image(name, value)
     if not isinstance(made, Image):
         return str(value) if isinstance(value, Path) else value

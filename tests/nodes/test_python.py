@@ -179,7 +179,7 @@ def test_a_node_that_fails_is_an_error_with_its_code_and_the_next_run_works() ->
     with pytest.raises(LoomError) as caught:
         run(flow)
     assert (caught.value.code, getattr(caught.value, "node", "")) == ("bad-input", "calculate")
-    assert run(flow, {"by": 4.0})["number"] == 0.25
+    assert run(flow, {"by": 4.0})["number"] == run(flow, {"by": np.float32(4)})["number"] == 0.25
     with pytest.raises(KeyError, match="no output is called 'numbe'; did you mean number"):
         run(flow, {"by": 4.0})["numbe"]
 
