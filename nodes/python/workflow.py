@@ -74,7 +74,7 @@ class Workflow:
         Raises `ValueError`.
         """
         path = Path(source)
-        if isinstance(source, str) and not path.exists():
+        if isinstance(source, str) and not path.is_file():
             path = next((file for file in shipped_files() if file.stem == source), path)
         return cls._of(read_workflow(path), path)
 
@@ -150,16 +150,18 @@ class Workflow:
     def _add_sub(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         given = inspect.signature(call).bind(*args, **kwargs).arguments
         types = {name: value.type if isinstance(value, Wire) else _kind(value, name) for name, value in given.items()}
-        with Workflow(_named(call.__name__)) as inner:
+        inner = Workflow(_named(call.__name__))
+        inner.graph = inner.graph.model_copy(update={"subs": self.graph.subs})  # whose names are taken
+        with inner:
             made = call(**{name: Wire(inner, ParamRef(param=name), type) for name, type in types.items()})
-            wires = made if isinstance(made, tuple) else () if made is None else (made,)
-            for wire in wires:
-                inner.output(wire.entry.socket, wire)
+        wires = made if isinstance(made, tuple) else () if made is None else (made,)
+        for wire in wires:
+            inner.output("", wire)
         own = inner.graph
         params = {name: form.SubParam(type=type) for name, type in types.items()}
         sub = form.Sub(params=params, nodes=own.nodes, outputs=own.outputs)
-        name = _free_name(own.name, [name for name, each in self.graph.subs.items() if each != sub])
-        self.graph = self.graph.model_copy(update={"subs": {**self.graph.subs, **own.subs, name: sub}})
+        name = _free_name(own.name, [name for name, each in own.subs.items() if each != sub])
+        self.graph = self.graph.model_copy(update={"subs": {**own.subs, name: sub}})
         outputs = {wire.entry.socket: wire.type for wire in wires}
         return self._added(form.Node(type=f"{form.SUB}{name}"), call.__name__, None, given, outputs)
 
@@ -202,9 +204,10 @@ class Workflow:
     def output(self, name: str, value: object) -> None:
         """Let a run give what a node gives by this name. Raises `ValueError`."""
         if not isinstance(value, Wire) or not isinstance(value.entry, Link):
-            raise ValueError(f"the output {name} is no value of a node of this workflow; give what one of them gave")
-        if name in self.graph.outputs:
-            raise ValueError(f"the workflow has an output {name} already; give the other one another name")
+            got = f"the output {name}" if name else f"what {self.name} returns"
+            raise ValueError(f"{got} is no value of a node of this workflow; give what one of them gave")
+        if (name := name or value.entry.socket) in self.graph.outputs:
+            raise ValueError(f"the workflow {self.name!r} has an output {name} already; give each a name of its own")
         outputs = {**self.graph.outputs, _named(name): self._own(value).entry}
         self.graph = self.graph.model_copy(update={"outputs": outputs})
 
@@ -250,9 +253,9 @@ def _free_name(name: str, taken: Collection[str]) -> str:
 def _kind(value: object, name: str) -> str:
     """The type of a plain value, as files name it."""
     first = value[0] if isinstance(value, list) and value else value
-    if (type := SCALARS.get(cast(Any, first.__class__))) is None:
+    if (kind := SCALARS.get(type(first))) is None:
         raise ValueError(f"{name} is {short(value)}; it takes text, a number, yes or no, or a list of one of these")
-    return f"list[{type}]" if isinstance(value, list) else type
+    return f"list[{kind}]" if isinstance(value, list) else kind
 
 
 def _named(name: str) -> str:

@@ -104,6 +104,35 @@ def test_a_function_that_is_no_node_becomes_a_sub_workflow_and_a_list_a_for_each
     assert run(flow, {"numbers": [4.0, 5.0, 6.0]}).outputs == {"each/1": 8, "each/2": 10, "each/3": 12, "one": 15}
 
 
+def test_sub_workflows_inside_each_other_keep_their_own_names() -> None:
+    def twice(number: float) -> float:
+        return calculate("a * 2", a=number)[0]
+
+    def outer(number: float) -> float:
+        def twice(number: float) -> float:
+            return calculate("a * a", a=number)[0]
+
+        return flow_add(twice, number)
+
+    with Workflow("numbers") as flow:
+        one = flow.add(twice, 5.0)
+
+        def flow_add(call: Callable[[float], float], number: Any) -> float:
+            return number.workflow.add(call, number)
+
+        other = flow.add(outer, 5.0)
+        flow.output("one", one)
+        flow.output("other", other)
+        with pytest.raises(ValueError, match="what returned returns is no value of a node"):
+            flow.add(returned)
+    assert list(flow.graph.subs) == ["twice", "twice_2", "outer"]
+    assert run(flow).outputs == {"one": 10.0, "other": 25.0}
+
+
+def returned() -> int:
+    return 3
+
+
 def test_nodes_from_outside_and_those_whose_sockets_follow_from_a_choice_are_added() -> None:
     with Workflow("choice") as flow:
         picture = load_image("star.png")
