@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,7 +22,7 @@ def test_a_checker_refuses_what_is_wrong_in_a_user_s_script_and_nothing_else(tmp
     (tmp_path / "lib" / "latentloom").symlink_to(ROOT)
     (tmp_path / "public_use.py").write_text(USE.read_text())
     (tmp_path / "pyrefly.toml").write_text(SETTINGS)
-    command = ["pyrefly", "check", "--output-format", "json"]
+    command = [sys.executable, "-m", "pyrefly", "check", "--output-format", "json"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     found = {error["line"]: error["description"] for error in json.loads(done.stdout)["errors"]}
     lines = enumerate(USE.read_text().splitlines(), 1)
