@@ -2,6 +2,5 @@
 
 result: What a run gave: outputs by name, files, pictures, and its manifest.
 session: Runs of workflows from Python, with events, progress and cancel; what several of them share.
-steps: The nodes of a workflow one by one, for a program that runs them itself, such as Hamilton, Dagster or Prefect.
-workflow: A workflow as Python has it: read, built by calling nodes, written, compared.
+workflow: A workflow as Python has it: read, built by calling nodes, written, compared; and its nodes one by one.
 """
