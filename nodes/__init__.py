@@ -14,6 +14,7 @@ graph/: The workflow: its file, its nodes and values, and what is wrong with it.
 headless/: Runs from the command line: one or many, claimed, interrupted, reported.
 hosts/: Other programs that use the nodes.
 preview/: What a workflow would do before it runs: its plan on these devices, and the models it may choose from.
+python/: Workflows from Python: run, built by calling nodes, written, compared; sessions that keep what is loaded.
 steps/: The node functions, by what they do; each imports what it needs when it is called.
 """
 

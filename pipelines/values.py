@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import io
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +20,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from ..parallel.errors import did_you_mean
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL import Image as Pillow
     from torch import Tensor
 
 Dtype = Literal["fp32", "bf16", "fp16"]
@@ -149,6 +153,56 @@ class Image:
     """Pictures as B H W C floats in 0..1, on the CPU (ComfyUI's convention); as bytes only for who takes them."""
 
     pixels: Tensor
+
+    @classmethod
+    def from_pil(cls, *pictures: Pillow.Image) -> Image:
+        """Pillow's pictures, as Load Image reads their files: upright, transparency over white. Raises `ValueError`
+        for several sizes, and more than 8 bits a channel."""
+        import numpy as np
+
+        if len(sizes := {f"{picture.width} x {picture.height}" for picture in pictures}) != 1:
+            raise ValueError(f"pictures of {' and '.join(sorted(sizes)) or 'no size'} are no batch; give some of one")
+        return cls.from_numpy(np.stack([np.asarray(_colours(picture)) for picture in pictures]))
+
+    @classmethod
+    def from_numpy(cls, array: NDArray[np.uint8]) -> Image:
+        """Bytes H W, H W C or B H W C, of 1 channel (grey) or 3 (red, green, blue). Raises `ValueError`."""
+        import torch
+
+        shape = (*array.shape, 1) if array.ndim == 2 else array.shape
+        if str(array.dtype) != "uint8" or len(shape) not in (3, 4) or shape[-1] not in (1, 3):
+            got = f"an array {' x '.join(map(str, array.shape))} of {array.dtype} is no picture"
+            raise ValueError(f"{got}; give uint8, height x width x 3, or with transparency a picture of Pillow's")
+        pixels = torch.from_numpy(array.copy()).reshape(-1, *shape[-3:])
+        return cls(pixels=pixels.expand(-1, -1, -1, 3).float().div_(255))
+
+    def to_numpy(self) -> NDArray[np.uint8]:
+        """Bytes B H W C, a copy."""
+        return as_bytes(self.pixels).cpu().numpy().copy()
+
+    def to_pil(self) -> list[Pillow.Image]:
+        """One of Pillow's pictures for each of the batch."""
+        from PIL import Image as Pillow
+
+        return [Pillow.fromarray(picture) for picture in self.to_numpy()]
+
+    def _repr_png_(self) -> bytes:
+        """What a notebook shows: the first four, side by side."""
+        row = self.pixels[:4].transpose(0, 1).flatten(1, 2)  # H B*W C
+        Image(pixels=row[None]).to_pil()[0].save(file := io.BytesIO(), "PNG")
+        return file.getvalue()
+
+
+def _colours(picture: Pillow.Image) -> Pillow.Image:
+    from PIL import Image as Pillow
+    from PIL import ImageOps
+
+    if (mode := picture.mode).startswith(("I", "F")):
+        raise ValueError(f"a picture of mode {mode} has more than 8 bits a channel; convert it, or load_image its file")
+    upright = ImageOps.exif_transpose(picture)
+    if not upright.has_transparency_data:
+        return upright.convert("RGB")
+    return Pillow.alpha_composite(Pillow.new("RGBA", upright.size, "white"), upright.convert("RGBA")).convert("RGB")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -28,7 +28,7 @@ GROUPS = {
     "ranks of pipelines": [
         *(f"tests/test_{name}.py" for name in ("devices", "doors", "layers", "ranks", "readme")),
         *(f"tests/pipelines/test_{name}.py" for name in ON_RANKS.split()),
-        "tests/nodes/test_run_pipeline.py",
+        *(f"tests/nodes/test_{name}.py" for name in ("python", "run_pipeline")),
     ],
     "ranks": ["tests/parallel/"],
     "page": [*(f"tests/ui/test_page_{begin}" for begin in (*"abcdeflm", "run.")), "tests/ui/test_ui_command.py"],

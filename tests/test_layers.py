@@ -26,6 +26,7 @@ LIGHT = (
     "latentloom.nodes",
     "latentloom.nodes.registry",
     "latentloom.nodes.hosts.comfyui",
+    "latentloom.nodes.python.session",
     "latentloom.nodes.graph.check",
     "latentloom.nodes.execution.run",
     "latentloom.pipelines.values",

@@ -22,6 +22,7 @@ TESTS = Path(__file__).parent
 ROOT_NAMES = {
     *("NODE_CLASS_MAPPINGS", "NODE_DISPLAY_NAME_MAPPINGS", "ParallelPlan", "Pool", "Socket", "SplitPlan"),
     *("blocks", "load_sharded", "open_doors", "read_spec", "shard", "split_plan", "spread", "stages"),
+    *("Cancelled", "Event", "Image", "LoomError", "Result", "Session", "Workflow", "arun", "run"),
 }
 
 # Of `latentloom.split_plan`: what a split plan is written with.
@@ -116,7 +117,7 @@ GET /workflows/{id}/versions
 
 
 def test_names_of_the_root_and_its_stages() -> None:
-    assert set(latentloom.__all__) == ROOT_NAMES
+    assert set(latentloom.__all__) == set(latentloom.HOMES) == set(dir(latentloom)) == ROOT_NAMES
     assert all(getattr(latentloom, name) is not None for name in ROOT_NAMES)
     assert set(latentloom.split_plan.__all__) == SPLIT_PLAN
     assert all(getattr(latentloom.split_plan, name) is not None for name in SPLIT_PLAN)

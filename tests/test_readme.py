@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
+from latentloom import run
 from latentloom.__main__ import main, parser
 from latentloom.pipelines.placement import POOLS
 from latentloom.ui import command as page
@@ -220,9 +222,30 @@ def test_blocks_on_two_devices_make_a_picture(tmp_path: Path, monkeypatch: pytes
     assert (tmp_path / "lighthouse.png").is_file()
 
 
+def test_python_of_the_readme_of_nodes_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    known: dict[str, Any] = {}
+    for code in [each for each in blocks("nodes/README.md", "python") if not re.search("NODES = |hamilton", each)]:
+        exec(code.replace("/models", "models"), known)  # noqa: S102 (our own text)
+    made = ["ring/picture", "blue/repainted", *(f"seeds/{seed}/picture" for seed in range(1, 5)), "stars/star-0"]
+    assert [name for name in made if not (folder / f"{name}.png").is_file()] == []
+    assert "\nthe same\n" in capsys.readouterr().out
+
+
+def test_a_workflow_is_a_graph_of_hamilton_as_the_readme_of_nodes_says(folder: Path) -> None:
+    pytest.importorskip("hamilton", reason="apache-hamilton is not installed: pip install apache-hamilton")
+    (code,) = [block for block in blocks("nodes/README.md", "python") if "hamilton" in block]
+    known: dict[str, Any] = {}
+    exec(code, known)  # noqa: S102 (our own text)
+    told = {"prompt": "a green ring", "seed": 3}
+    assert {"save", "denoise", "prompt"} <= {each.name for each in known["dag"].list_available_variables()}
+    whole = run("first_picture", told, out="whole")
+    (by_steps,) = (folder / "by_hamilton").glob("*.png")
+    assert Image.open(by_steps).tobytes() == Image.open(whole.files[0]).tobytes()
+
+
 def test_the_node_of_its_readme_is_one_in_a_folder(tmp_path: Path) -> None:
     """As a stranger does it: the code, the workflow and the commands, as they stand."""
-    (code,) = blocks("nodes/README.md", "python")
+    (code,) = [block for block in blocks("nodes/README.md", "python") if "NODES = " in block]
     (tmp_path / "mine").mkdir(mode=0o755)
     (tmp_path / "mine" / "studio.py").write_text(code)
     (tmp_path / "repeated.json").write_text(blocks("nodes/README.md", "json")[2])

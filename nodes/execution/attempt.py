@@ -120,7 +120,7 @@ def open_caches(folder: Path | None) -> Caches:
 
 
 def workspace_of(
-    ready: Ready, folder: Path, *, roots: tuple[Path, ...], place: Place, max_pixels: int = MAX_PIXELS
+    ready: Ready, folder: Path, *, roots: tuple[Path, ...] | None, place: Place, max_pixels: int = MAX_PIXELS
 ) -> Workspace:
     """Of a run that writes into `folder`, reads below `roots`, and leaves the workflow in what it writes, and the same
     for ComfyUI, unfolded. Raises `GraphError`."""

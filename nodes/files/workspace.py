@@ -26,7 +26,7 @@ READ = "read"
 Host = Literal["python", "command line", "page", "comfyui"]
 
 ALLOW: dict[Host, str] = {
-    "python": "move it there, or add its folder to the workspace's roots",
+    "python": "move it there, or allow its folder: Session(allow=[...]), or the workspace's roots",
     "command line": "move it there, or allow its folder with --allow",
     "page": "upload it, or ask whoever runs this server to put it there",
     "comfyui": "move or link it there",

@@ -42,7 +42,7 @@ def read_workflow(path: Path) -> Graph:
     readers = dict.fromkeys(PICTURES, read_metadata) | dict.fromkeys(VIDEOS, read_video_metadata)
     readers |= dict.fromkeys(SOUNDS, read_audio_metadata)
     if ending not in readers:
-        return read_text(path, name=path.stem)
+        return graph_of(parse_json(read_bytes(path)), name=path.stem)
     metadata = readers[ending](path)
     if WORKFLOW_KEY in metadata:
         text = metadata[WORKFLOW_KEY]
@@ -83,7 +83,11 @@ def drawn_by_diffusers(graph: Graph) -> Graph:
 
 def read_text(path: Path, *, name: str) -> Graph:
     """The workflow in a file of text, ours or ComfyUI's, which has no name of its own. Raises `GraphError`."""
-    data = parse_json(read_bytes(path))
+    return graph_of(parse_json(read_bytes(path)), name=name)
+
+
+def graph_of(data: Any, *, name: str) -> Graph:
+    """The workflow in what JSON holds, likewise."""
     may_be_foreign = isinstance(data, dict) and "format" not in data
     return from_comfy(data, SPECS, name) if may_be_foreign and is_comfy(data) else graph_from_plain(data)
 

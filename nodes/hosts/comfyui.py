@@ -275,7 +275,7 @@ class _Standing:
 
 # Of ours, and of those from outside: whoever asks `latentloom` for it has opened the doors first.
 NODE_CLASS_MAPPINGS: dict[str, type] = {id: node_class(spec) for id, spec in SPECS.items()}
-NODE_DISPLAY_NAME_MAPPINGS = {
+NODE_DISPLAY_NAME_MAPPINGS: dict[str, str] = {
     id: spec.title + OURS if spec.title in CORE_TITLES else spec.title for id, spec in SPECS.items()
 }
 # What is ComfyUI's alone, on its own wires, and no step of ours.

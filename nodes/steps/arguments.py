@@ -9,7 +9,8 @@ import inspect
 import numbers
 import operator
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -19,10 +20,11 @@ from ...pipelines.values import Audio, Image, Mask, Video
 from ..files.atomic import check_place
 from ..files.audio_files import MAX_CHANNELS, MAX_RATE, MIN_RATE
 from ..files.workspace import Workspace, content_hash, numbered
+from ..graph.problems import Names
 from ..graph.scalars import PLAIN_TYPES, SCALAR_TYPES, as_type, fault
 from ..graph.signature import read_spec
 from ..graph.sketch import Given, Refusal, Sketch, Unknown
-from ..graph.spec import VALUE_TYPES, Fingerprint, InputSpec
+from ..graph.spec import INJECTED, VALUE_TYPES, Fingerprint, InputSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,6 +44,8 @@ MAKERS = {
 }
 PATHS = ("model", "lora", "picture", "mask", "audio")  # widgets of texts that name a file, which may be given as a path
 DIMS = {"Image": "B H W C", "Mask": "B H W", "Video": "B F H W C"}
+# Takes a call in place of the node, in whoever builds a workflow by calling nodes (`python/workflow.py`).
+BUILDING: ContextVar[Callable[..., Any] | None] = ContextVar("BUILDING", default=None)
 
 
 def checked(call: Callable[P, R]) -> Callable[P, R]:
@@ -55,17 +59,28 @@ def checked(call: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(call)
     def node(*args: P.args, **kwargs: P.kwargs) -> R:
+        if (add := BUILDING.get()) is not None:
+            return add(node, *args, **kwargs)
         signature, sockets = read()
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
-            return call(*args, **kwargs)  # Python says what is missing, too many or unknown
+            check_names(call, kwargs)
+            return call(*args, **kwargs)  # Python says what is missing or too many
         for socket in sockets:
             if socket.name in bound.arguments:
                 bound.arguments[socket.name] = argument(socket, bound.arguments[socket.name])
         return call(*bound.args, **bound.kwargs)
 
     return node
+
+
+def check_names(call: Callable[..., Any], names: Iterable[str], known: Collection[str] = ()) -> None:
+    """Raises `TypeError` for a name that is no input of the node, with the nearest that is one."""
+    known = known or [name for name in inspect.signature(call).parameters if name not in INJECTED]
+    for name in names:
+        if name not in known and name not in INJECTED:
+            raise TypeError(f"{call.__name__} has no input {name!r}; {Names().offer(name, known)}")
 
 
 def sketch_by(call: Callable[..., Any]) -> Sketch:
@@ -84,6 +99,8 @@ def argument(socket: InputSpec, value: Any) -> Any:
             is_listed = socket.type in SCALAR_TYPES and isinstance(value, list | tuple)
             raise ValueError(found[1] + (", and call once for each" if is_listed else ""))
         return as_type(socket.type, value)
+    if socket.type == "Image" and not isinstance(value, Image):
+        value = as_image(socket.name, value)
     if not isinstance(value, VALUE_TYPES[socket.type]):
         got, makers = type(value).__name__, MAKERS[socket.type]
         raise ValueError(f"{socket.name} is a {got}; it takes a {socket.type}: give what {makers} returns")
@@ -95,6 +112,15 @@ def argument(socket: InputSpec, value: Any) -> Any:
     if isinstance(value, Audio):
         _check_audio(socket.name, value)
     return value
+
+
+def as_image(name: str, value: Any) -> Any:
+    """Pictures of Pillow's, and arrays, as ours; all else as it is. Raises `ValueError`."""
+    read = Image.from_pil if hasattr(value, "getexif") else Image.from_numpy
+    try:
+        return read(value) if hasattr(value, "__array_interface__") else value
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def _plain(socket: InputSpec, value: Any) -> Any:

@@ -240,7 +240,7 @@ def out_of_memory(name: str, place: str, short: str) -> str:
 
 def load_sharded(
     folder: Path | str, plan: ParallelPlan | str, mesh: Mesh | None = None, *, dtype: Dtype, device: str = "cpu"
-) -> tuple[Any, Handle]:
+) -> tuple[torch.nn.Module, Handle]:
     """Collective: the transformer in `folder` (config.json and safetensors), sharded by the plan, and its handle.
 
     The same bits as `from_pretrained` and then `shard`, but a rank of `weights=4` reads and holds a quarter, plus a

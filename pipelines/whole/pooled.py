@@ -7,7 +7,7 @@ come back as plain data. A dead rank is replaced, and the run tried once more.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -91,13 +91,16 @@ class PooledPipeline:
         self.pool, self._asked, self._preload = pool, asked, preload
         self._wish = threading.Event()
 
-    def __call__(self, *, on_step: OnStep | None = None, **arguments: Any) -> SimpleNamespace:
-        """Arguments by name: texts, numbers, pictures, tensors, arrays, lists of them, and a generator on the CPU, of
-        which each rank draws the same numbers. Raises ValueError for what the pipeline refuses, `RankFailed`,
-        `OutOfMemory`, and `Cancelled` after `cancel`.
+    def __call__(
+        self, prompt: str | Sequence[str] | None = None, *, on_step: OnStep | None = None, **arguments: Any
+    ) -> SimpleNamespace:
+        """The prompt, and all else by name: texts, numbers, pictures, tensors, arrays, lists of them, and a generator
+        on the CPU, of which each rank draws the same numbers. Raises ValueError for what the pipeline refuses,
+        `RankFailed`, `OutOfMemory`, and `Cancelled` after `cancel`.
         """
         self._wish.clear()
-        request = {**self._asked, "arguments": to_wire(arguments), "doors": order()}
+        given = arguments if prompt is None else {"prompt": prompt, **arguments}
+        request = {**self._asked, "arguments": to_wire(given), "doors": order()}
         ranks = self.pool.started(self._preload)
         found = ranks.call(
             ".pipelines.whole.pooled:on_rank",
