@@ -1,4 +1,4 @@
-"""The command line: `latentloom run|rerun|check|plan|nodes|show|verify|models|comfy|schema|doctor|ui`.
+"""The command line: `latentloom run|rerun|check|plan|nodes|show|verify|models|comfy|schema|doctor|ui|serve|token`.
 
 Exit codes: 0 ok, 1 a node failed or the doctor found a problem, 2 bad file or arguments, 75 the machine is at fault:
 try again, here later or elsewhere; 130 cancelled.
@@ -103,7 +103,6 @@ def _print_end(error: BaseException) -> None:
 def parser() -> argparse.ArgumentParser:
     from . import __version__
     from .nodes.headless import options
-    from .nodes.headless.stream import SCHEMAS
 
     top = options.Parser(prog="latentloom", description="Workflow nodes for generative media.")
     top.add_argument("--version", action="version", version=f"latentloom {__version__}")
@@ -113,62 +112,47 @@ def parser() -> argparse.ArgumentParser:
     says = "make a run again by its manifest, and say whether its bytes are the same"
     _command(commands, "rerun", rerun_command, says).options = options.rerun_options
 
-    check = _command(commands, "check", check_command, "say everything that is wrong with a workflow file")
-    check.add_argument("file", type=Path)
-    check.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
-    check.add_argument("--sweep", action="append", default=[], metavar="NAME=1..4")
-    options.reading_options(check)
+    says = "say everything that is wrong with a workflow file"
+    _command(commands, "check", check_command, says).options = options.check_options
 
-    plan = _command(commands, "plan", plan_command, "say how a model or workflow would run here, or on a machine to be")
-    plan.options = options.plan_options
+    says = "say how a model or workflow would run here, or on a machine to be"
+    _command(commands, "plan", plan_command, says).options = options.plan_options
 
-    nodes = _command(commands, "nodes", nodes_command, "list the nodes, or describe one")
-    nodes.add_argument("id", nargs="?", default="")
-    options.nodes_option(nodes)
+    _command(commands, "nodes", nodes_command, "list the nodes, or describe one").options = options.nodes_options
 
-    show = _command(commands, "show", show_command, "print the workflow that a picture, video or sound carries")
-    show.add_argument("file", type=Path)
-    show.add_argument("--comfyui", action="store_true", help="as a ComfyUI API prompt")
+    says = "print the workflow that a picture, video or sound carries"
+    _command(commands, "show", show_command, says).options = options.show_options
 
     says = "check that a model gives the same on several devices as on one"
-    verify = _command(commands, "verify", verify_command, says)
-    verify.options = options.verify_options
+    _command(commands, "verify", verify_command, says).options = options.verify_options
 
-    models = _command(commands, "models", models_command, "list the models on this machine, or pull one from the hub")
-    models.add_argument("action", nargs="?", choices=["list", "pull"], default="list")
-    models.add_argument("id", nargs="?", default="", help="of a model to pull, such as Qwen/Qwen-Image")
-    models.add_argument("--revision", default="", help="branch, tag or commit to pull")
-    models.add_argument("--models-dir", **options.FOLDERS, help="a folder of models")
+    says = "list the models on this machine, or pull one from the hub"
+    _command(commands, "models", models_command, says).options = options.models_options
 
-    comfy = _command(commands, "comfy", comfy_command, "put the nodes into a ComfyUI, without a change to what it has")
-    says = "link this package into its custom_nodes, with what its Python lacks"
-    comfy.add_argument("action", choices=["install"], help=says)
-    comfy.add_argument("folder", type=Path, metavar="DIR", help="of ComfyUI, which has its main.py")
-    says = "that runs ComfyUI (default: of DIR/venv, DIR/.venv or DIR/../python_embeded)"
-    comfy.add_argument("--python", type=Path, metavar="PYTHON", help=says)
-    comfy.add_argument("--dry-run", action="store_true", help="say what would be changed, and change nothing")
+    says = "put the nodes into a ComfyUI, without a change to what it has"
+    _command(commands, "comfy", comfy_command, says, opens_doors=False).options = options.comfy_options
 
     says = "print the JSON Schema of the workflow file, of a manifest, or of the lines that --json gives"
-    schema = _command(commands, "schema", schema_command, says)
-    schema.add_argument("name", choices=["workflow", *SCHEMAS])
+    _command(commands, "schema", schema_command, says, opens_doors=False).options = options.schema_options
 
-    doctor = _command(commands, "doctor", doctor_command, "say what is wrong with this machine and how to mend it")
-    for command in (comfy, schema, doctor):
-        command.set_defaults(opens_doors=False)
-    for command in (check, plan, nodes, verify, models, comfy, doctor):
-        command.add_argument("--json", action="store_true")
+    says = "say what is wrong with this machine and how to mend it"
+    _command(commands, "doctor", doctor_command, says, opens_doors=False).options = options.json_option
 
     if (Path(__file__).parent / "ui").is_dir():  # ComfyUI's registry leaves the page out
-        from .ui.options import add_options
+        from .ui.options import page_options, service_options, token_options
 
         ui = _command(commands, "ui", ui_command, "open the page that builds, runs and keeps workflows")
-        ui.options = add_options
+        ui.options = page_options
+        says = "run workflows for programs, by HTTP, without the page"
+        _command(commands, "serve", serve_command, says).options = service_options
+        says = "make a token for serve, or hash a password for --auth"
+        _command(commands, "token", token_command, says).options = token_options
     return top
 
 
-def _command(commands: Any, name: str, body: Callable[..., int], summary: str) -> Parser:
+def _command(commands: Any, name: str, body: Callable[..., int], summary: str, *, opens_doors: bool = True) -> Parser:
     command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-    command.set_defaults(command=body, opens_doors=True, is_short=name in SHORT)
+    command.set_defaults(command=body, opens_doors=opens_doors, is_short=name in SHORT)
     command.add_argument("--debug", action="store_true", help="show where an error came from")
     return command
 
@@ -334,14 +318,21 @@ def schema_command(arguments: argparse.Namespace) -> int:
 
 
 def ui_command(arguments: argparse.Namespace) -> int:
-    from .ui.command import serve
-    from .ui.options import prepare_gradio, read_settings
+    from .ui.commands import page
 
-    data_dir = user_data() or Path("latentloom-data")
-    settings = read_settings(arguments, place=_place(arguments), default_data_dir=data_dir)
-    prepare_gradio(settings)
-    serve(settings, opens_browser=arguments.open)
-    return OK
+    return page(arguments, _place(arguments))
+
+
+def serve_command(arguments: argparse.Namespace) -> int:
+    from .ui.commands import service
+
+    return service(arguments, _place(arguments))
+
+
+def token_command(arguments: argparse.Namespace) -> int:
+    from .ui.commands import token
+
+    return token(arguments)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ and libraries raise counts as the class that `kind_of` finds for it, so a plain 
     |  +- NotFetched        not-fetched   machine 400  pipelines/hub/look.py
     |  |  +- Gated          gated         input   400  pipelines/hub/look.py
     |  +- NoRoom            no-room       machine 507  ui/errors.py
+    |  +- PortTaken         port-taken    machine 400  ui/listening.py
+    |  +- TooMany           too-many      machine 429  ui/errors.py
     +- OutOfMemory          out-of-memory machine 500  parallel/errors.py: any lack of memory
     +- RankFailed           rank-failed   machine 500  parallel/errors.py
     +- PeerLost             peer-lost     machine 500  parallel/errors.py: inside ranks only
@@ -36,9 +38,13 @@ and libraries raise counts as the class that `kind_of` finds for it, so a plain 
     +- NotHere              not-here      input   404  ui/errors.py
     +- Conflict             conflict      input   409  ui/errors.py
     +- Superseded           superseded    input   409  ui/errors.py
+    +- KeyTaken             key-taken     input   422  ui/errors.py
     +- NotLoggedIn          not-logged-in input   401  ui/errors.py
+    +- OutOfScope           out-of-scope  input   403  ui/errors.py
+    +- Draining             draining      machine 503  ui/errors.py
     +- DownloadsOff         downloads-off input   403  ui/errors.py
     +- CutOff               cut-off       input   408  ui/access/gate.py
+    +- Wrong                wrong-field   input   400  ui/api/openai/route.py
     Cancelled               cancelled     user    500  parallel/errors.py: a BaseException; Ctrl-C counts as one
 
 *Where* says whose matter a failure is, and so what to do: `input` is mended by whoever asked, and by no second try;
@@ -116,11 +122,13 @@ class Closed(LoomError):
 # Whose matter a failure is, by its code, where it is not `us`.
 INPUT = (
     *("bad-input", "bad-workflow", "not-known", "refused", "folded", "bad-json", "outside-roots", "not-finite"),
-    *("not-the-same", "gated", "not-here", "conflict", "superseded", "not-logged-in", "downloads-off", "cut-off"),
+    *("not-the-same", "gated", "not-here", "conflict", "superseded", "key-taken", "not-logged-in", "out-of-scope"),
+    *("downloads-off", "cut-off", "wrong-field"),
 )
 MACHINE = (
     *("out-of-memory", "out-of-memory-eased", "rank-failed", "peer-lost", "bad-wires", "unheard", "closed"),
     *("machine-lost", "worker-lost", "not-pulled", "not-written", "in-use", "not-fetched", "no-room"),
+    *("port-taken", "too-many", "draining"),
 )
 WHERE = {"cancelled": "user"} | dict.fromkeys(INPUT, "input") | dict.fromkeys(MACHINE, "machine")
 # The exit code of a command that a failure ends. 75 is EX_TEMPFAIL of sysexits.h: again, here later or elsewhere.

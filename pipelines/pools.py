@@ -48,6 +48,13 @@ def _asked(pool: Pool) -> list[Any]:
         return []
 
 
+def rank_counts() -> tuple[int, bool]:
+    """How many of this process's ranks were replaced so far, and whether some cannot be. Takes no lock, and so no time:
+    what is read of a rank was so a moment ago."""
+    pools = list(POOLS.open.values())
+    return POOLS.ended_restarts + sum(pool.restarts for pool in pools), any(pool.is_failing for pool in pools)
+
+
 MAX_IDLE = 2  # pools kept warm without work; each holds processes, and what they have loaded
 
 Key = tuple[tuple[str, ...], int]
@@ -58,6 +65,7 @@ class Pools:
 
     def __init__(self) -> None:
         self.open: dict[Key, Pool] = {}  # the one used last at the end
+        self.ended_restarts = 0  # of ranks of pools that are not open any more
         self._num_users: Counter[Pool] = Counter()
         self._lock = threading.Lock()
 
@@ -103,6 +111,7 @@ class Pools:
         key = (place.devices, place.replicas)
         pool = self.open.pop(key, None)
         if pool is None or pool.is_closed:
+            self.ended_restarts += pool.restarts if pool is not None else 0
             accelerators = set(key[0]) - {"cpu"}  # what idle pools keep there would be in the way
             self._end([other for other in self._idle() if accelerators & set(other[0])])
             pool = Pool(key[0], replicas=key[1], preload=preload(), spare_ranks=wanted_spares())
@@ -115,7 +124,9 @@ class Pools:
 
     def _end(self, keys: list[Key]) -> None:
         for key in keys:
-            self.open.pop(key).close()
+            pool = self.open.pop(key)
+            self.ended_restarts += pool.restarts
+            pool.close()
 
 
 POOLS = Pools()

@@ -52,6 +52,7 @@ LIGHT = (
     "latentloom.ui.options",
     "latentloom.ui.command",
     "latentloom.ui.api.router",
+    "latentloom.ui.service.command",
 )
 SOURCES = sorted(
     path.relative_to(ROOT) for folder in LAYERS for path in (ROOT / folder).rglob("*.py") if "web" not in path.parts

@@ -40,7 +40,7 @@ FILE_KEYS = {"format", "name", "description", "requires", "params", "nodes", "ou
 NODE_KEYS = {"type", "version", "title", "mode", "inputs"}
 PARAM_KEYS = {"type", "default", "choices", "min", "max", "help"}
 
-# Below `/loom`: the methods of each path.
+# Below `/loom`, but for those of OpenAI's clients: the methods of each path.
 ROUTES = """
 GET /catalog
 POST /check
@@ -94,6 +94,7 @@ POST /runs/priority
 POST /runs/{id}/cancel
 POST /runs/{id}/move
 GET /runs/{id}/previews/{node}
+GET /runs/{id}/events
 GET /shared/{token}
 GET /start
 GET /static/{name}
@@ -113,6 +114,14 @@ GET /workflows/{id}/file
 POST /workflows/{id}/share
 GET PUT /workflows/{id}/thumb
 GET /workflows/{id}/versions
+POST /workflows/{name}/runs
+GET /v1/models
+GET /v1/models/{name}
+POST /v1/images/generations
+POST /v1/images/edits
+GET POST /v1/videos
+DELETE GET /v1/videos/{id}
+GET /v1/videos/{id}/content
 """
 
 

@@ -20,6 +20,7 @@ from latentloom import run
 from latentloom.__main__ import main, parser
 from latentloom.pipelines.placement import POOLS
 from latentloom.ui import command as page
+from latentloom.ui.service import command as service
 from support.outside import latentloom, warm_python
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -161,6 +162,7 @@ def folder(tmp_path: Path, tiny: Callable[[str], Path], monkeypatch: pytest.Monk
     (tmp_path / "models").mkdir()
     (tmp_path / "users.txt").write_text("ann:a long password\n")
     (tmp_path / "users.txt").chmod(0o600)
+    (tmp_path / "tokens").write_text(f"farm run,read {'0' * 64}\n")
     (tmp_path / "tiny_flux").symlink_to(tiny("flux"))
     monkeypatch.chdir(tmp_path)
     for name in ("CACHE", "DATA"):
@@ -180,7 +182,8 @@ def test_commands_of_a_document_run_in_their_order(
     document: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served: list[Any] = []
-    monkeypatch.setattr(page, "serve", lambda settings, *, opens_browser: served.append(settings))
+    for command in (page, service):
+        monkeypatch.setattr(command, "serve", lambda settings, **_: served.append(settings))
     commands = [each for each in OURS[document] if not NOT_RUN.keys() & set(each)]
     for command in commands:
         words = [word for each in command[1:] for word in SUBSTITUTED.get(each, (each,))]
@@ -190,7 +193,7 @@ def test_commands_of_a_document_run_in_their_order(
         assert code in ((0, 1) if command[1] == "doctor" else (0,)), f"{command}: {printed.err}"
         assert "Traceback" not in printed.err
     assert [name for name in MADE.get(document, ()) if not (folder / name).is_file()] == []
-    assert len(served) == sum(each[1] == "ui" for each in commands)
+    assert len(served) == sum(each[1] in ("ui", "serve") for each in commands)
 
 
 def test_python_of_the_readme_makes_a_picture(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,15 +3,9 @@
 Imported by the `ui` command only: Gradio takes seconds to load.
 """
 
-import http.client
 import json
-import logging
-import os
-import socket
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +15,6 @@ from gradio import http_server
 from gradio.exceptions import ServerFailedToStartError
 from gradio.routes import templates
 
-from .access.address import Door
-from .access.connections import guard
-from .access.crowd import Patience
 from .access.gate import UPLOAD_BYTES, Gate
 from .access.login import Guard, login_routes
 from .access.policy import Policy, mark_scripts
@@ -31,10 +22,9 @@ from .api.gradio_client import MISUSES, Answers, CheckedBlocks, add_endpoints
 from .api.router import make_router
 from .bundle import STATIC, Bundle
 from .canvas import LoomView
+from .listening import PortTaken, guarded, started
 from .server import Server
 from .settings import Settings
-
-logger = logging.getLogger("latentloom")
 
 VIEWS = ("build", "simple", "gallery", "models")
 LANGUAGES = ("en", "de")
@@ -46,10 +36,6 @@ IDLE_S = 0.05  # how often Gradio looks for such calls; it would each millisecon
 OFF = ("inline", "share", "ssr_mode", "run_history", "mcp_server", "pwa", "enable_monitoring", "_frontend")
 SWITCHED_OFF: dict[str, Any] = dict.fromkeys(OFF, False)
 CLEAN_S, KEPT_S = 3600, 86400  # how often Gradio looks through its copies of files, and how old they get
-# How long the page may take to answer for the first time; Gradio gives a busy machine 5 seconds, and 3 for a look.
-START_S = 180.0
-LOOK_S = 0.05
-GRACE_S = 1  # how long open connections may hold up the end of the server; a page keeps one open all the time
 # On Gradio's login page, which has one answer for every refusal: that name and password are wrong.
 LOGIN_HINT = "Where many passwords are tried at once, right ones are refused, too: wait half a minute, then try again."
 CSS = """
@@ -70,16 +56,10 @@ class PatientServer(http_server.Server):
     """Waits until the page answers, so that nothing that Gradio asks it afterwards meets a server that is not up."""
 
     def run_in_thread(self) -> None:
-        self.thread = threading.Thread(target=self.run, name="page", daemon=True)
-        self.thread.start()
-        end = time.monotonic() + START_S
-        while not (self.started and answers(self.config.host, self.config.port, end - time.monotonic())):
-            if not self.thread.is_alive():
-                raise ServerFailedToStartError(_taken(self.config.host, self.config.port))
-            if time.monotonic() > end:
-                self.should_exit = True
-                raise ValueError(_silent(self.config.host, self.config.port))
-            time.sleep(LOOK_S)
+        try:
+            self.thread = started(self)
+        except PortTaken as error:
+            raise ServerFailedToStartError(str(error)) from None
 
 
 @contextmanager
@@ -102,7 +82,6 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
     texts = {name: json.loads((TEXTS / f"{name}.json").read_text(encoding="utf-8")) for name in LANGUAGES}
     words = gr.I18n(**texts)
     page = build_page(server, bundle=bundle, words=words)
-    door = Door(host=settings.host, public_netloc=settings.public_netloc)
     mark_scripts(
         templates.env,
         script=bundle.address("loom.js"),
@@ -116,14 +95,14 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
             server_port=settings.port,
             root_path=settings.root_path,
             # makes Gradio show its login page; our route, which comes before its own, tries the password
-            auth=(lambda name, password: False) if settings.has_auth else None,
+            auth=(lambda name, password: False) if settings.users else None,
             auth_message=LOGIN_HINT,
             app_kwargs={
                 "routes": [*make_router(server, bundle).routes, *login_routes(settings)],
                 "middleware": [  # the first one is outermost: also what the gate refuses has a policy
                     Middleware(Policy),
                     Middleware(Guard),
-                    Middleware(Gate, door=door, trusted=settings.trusted_proxies),
+                    Middleware(Gate, door=settings.door, trusted=settings.trusted_proxies),
                     Middleware(Answers),
                 ],
                 "exception_handlers": MISUSES,
@@ -140,7 +119,8 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
             **SWITCHED_OFF,
         )
     except OSError:
-        raise ValueError(_taken(settings.host, settings.port)) from None
+        raise PortTaken(settings.host, settings.port) from None
+    page.app.state.tokens = settings.tokens
     guard_page(page, settings)
     return page
 
@@ -148,16 +128,10 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
 def guard_page(page: gr.Blocks, settings: Settings) -> None:
     """Put what listens by now behind its limits. Raises `ValueError`, and ends the page, where it does not answer."""
     try:
-        guard(page.server, Patience(trusted=settings.trusted_proxies), grace_s=GRACE_S)
-    except TimeoutError:
+        guarded(page.server, settings)
+    except ValueError:
         page.close(verbose=False)
-        raise ValueError(_silent(settings.host, settings.port)) from None
-    if settings.has_auth and settings.public_netloc and not settings.trusted_proxies:
-        logger.warning(
-            "the proxy for %s is not named with --trusted-proxy, so all who come through it count as one, and one who "
-            "guesses passwords keeps the others waiting; add --trusted-proxy with its address",
-            settings.public_netloc,
-        )
+        raise
 
 
 def build_page(server: Server, *, bundle: Bundle, words: gr.I18n) -> gr.Blocks:
@@ -176,42 +150,6 @@ def build_page(server: Server, *, bundle: Bundle, words: gr.I18n) -> gr.Blocks:
     page.queue(max_size=MAX_CALLS)
     page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = IDLE_S
     return page
-
-
-def check_port(host: str, port: int) -> None:
-    """Raises `ValueError` where nothing can listen there: Gradio would go on to say that it found no port."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        if os.name == "posix":  # elsewhere it would let two programs have one port
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host.strip("[]"), port))
-        except OSError as error:
-            raise ValueError(_taken(host, port, error.strerror or str(error))) from None
-
-
-def answers(host: str, port: int, timeout_s: float) -> bool:
-    """Whether a server there answers a request, with whatever status, by no proxy."""
-    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    asking = http.client.HTTPConnection(reached, port, timeout=max(timeout_s, LOOK_S))
-    with suppress(OSError, http.client.HTTPException), closing(asking) as connection:
-        connection.request("HEAD", "/")
-        connection.getresponse()
-        return True
-    return False
-
-
-def _silent(host: str, port: int) -> str:
-    return (
-        f"nothing answered on {host}, port {port} within {START_S:.0f} s of the start; the machine may be too busy, or "
-        "a firewall keeps this program from reaching itself: start it again, or give another --host or --port"
-    )
-
-
-def _taken(host: str, port: int, reason: str = "another program has it") -> str:
-    return (
-        f"nothing can listen on {host}, port {port} ({reason.lower()}); end the other program, or give another --port"
-    )
 
 
 def _selected(event: gr.EventData) -> Any:

@@ -19,7 +19,9 @@ POLL_S = 0.5  # how often a waiting server looks whether it was asked to end
 def serve(settings: Settings, *, opens_browser: bool) -> None:
     """Serve until Ctrl-C. Raises `ValueError` for what keeps the page from opening."""
     bundle, app = read_bundle(), _app()
-    app.check_port(settings.host, settings.port)
+    from .listening import check_port  # behind `_app`, which says what is not installed
+
+    check_port(settings.host, settings.port)
     stop = threading.Event()
     with interrupts(stop), closing(Server(settings, work := WorkerProcess(settings.cache_dir))) as server:
         page = app.launch(server, bundle)

@@ -4,6 +4,7 @@ foreign: of another page or host. not-allowed: no such method. too-large, not-js
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from ..parallel.errors import BadInput, LoomError
 
@@ -26,6 +27,12 @@ class Superseded(LoomError):
     code, http_status = "superseded", 409
 
 
+class KeyTaken(LoomError):
+    """An Idempotency-Key came once more, with another request."""
+
+    code, http_status = "key-taken", 422
+
+
 class NoRoom(BadInput):
     """The user, or all together, keep as much as they may; the message says what to delete."""
 
@@ -36,6 +43,24 @@ class NotLoggedIn(LoomError):
     """Nobody is logged in behind this request."""
 
     code, http_status = "not-logged-in", 401
+
+
+class OutOfScope(LoomError):
+    """The token behind this request may not do this."""
+
+    code, http_status = "out-of-scope", 403
+
+
+class TooMany(BadInput):
+    """Too much is asked for at a time; the same may be asked again later."""
+
+    code, http_status = "too-many", 429
+
+
+class Draining(LoomError):
+    """The server is about to end, and takes no more runs."""
+
+    code, http_status = "draining", 503
 
 
 class DownloadsOff(LoomError):
@@ -54,3 +79,15 @@ STATUS_CODES: Mapping[int, str] = {
 def error_body(sentence: str, status: int) -> dict[str, str]:
     """The JSON of an answer that no exception stands behind."""
     return {"error": sentence, "code": STATUS_CODES.get(status, BadInput.code if status < 500 else LoomError.code)}
+
+
+V1 = "/v1"  # below which refusals have OpenAI's form
+OPENAI_CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
+OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+
+def openai_body(told: Mapping[str, Any], status: int, *, param: str | None = None, code: str = "") -> dict[str, Any]:
+    """A refusal in OpenAI's form; `param` is the field that it is about."""
+    kind = OPENAI_TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
+    known = code or OPENAI_CODES.get(status, told["code"])
+    return {"error": {"message": told["error"], "type": kind, "param": param, "code": known}}

@@ -1,4 +1,4 @@
-"""The options of `latentloom ui`, and the settings that they mean."""
+"""The options of `latentloom ui` and `latentloom serve`, and the settings that they mean."""
 
 from __future__ import annotations
 
@@ -15,11 +15,48 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 
-def add_options(command: argparse.ArgumentParser) -> None:
+def page_options(command: argparse.ArgumentParser) -> None:
+    """Of `latentloom ui`."""
+    server_options(command)
+    command.add_argument("--open", action="store_true", help="show the page in the browser")
+
+
+def service_options(command: argparse.ArgumentParser) -> None:
+    """Of `latentloom serve`."""
+    server_options(command)
+    add = command.add_argument
+    says = "how long runs under way may take to end once the server is asked to; the others wait for its next start"
+    add("--grace", type=float, default=60.0, metavar="S", help=f"{says} (default: 60)")
+    says = "where /metrics is answered on this machine's loopback without a token, too"
+    add("--metrics-port", type=int, default=0, metavar="N", help=says)
+    add("--max-waiting", type=int, metavar="N", help="runs of one user that may wait (default: 1000)")
+    add("--max-runs", type=int, metavar="N", help="runs that one request may start by a sweep (default: 1000)")
+
+
+def token_options(command: argparse.ArgumentParser) -> None:
+    """Of `latentloom token`."""
+    add = command.add_argument
+    add("name", metavar="NAME", help="whose runs those are that come with it")
+    add("--scopes", default="run,read", help="run, read, or run,read (the default)")
+    says = "hash a password, which is asked for or read from stdin: the line is for --auth"
+    add("--login", action="store_true", help=says)
+    command.set_defaults(opens_doors=False)
+
+
+def server_options(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--host", default="127.0.0.1", help="where it listens (default: for this machine only)")
     add("--port", type=int, default=7860)
-    add("--auth", type=Path, metavar="FILE", help="who may log in: lines name:password")
+    add(
+        "--auth",
+        type=Path,
+        metavar="FILE",
+        help="who may log in: lines name:password, or by `latentloom token --login`",
+    )
+    says = "programs that may come in with a bearer token: lines of `latentloom token`"
+    add("--tokens", type=Path, metavar="FILE", help=says)
+    says = "a name beside its own by which it may be asked for, such as latentloom.farm.svc"
+    add("--allow-host", action="append", default=[], metavar="NAME", help=says)
     add("--models-dir", action="append", type=Path, default=[], metavar="DIR", help="a folder of models")
     add("--output-dir", type=Path, default=Path("output"), metavar="DIR", help="where results go (default: output)")
     add("--data-dir", type=Path, metavar="DIR", help="where workflows, drafts and the queue are kept")
@@ -40,19 +77,21 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--trusted-proxy", action="append", default=[], metavar="ADDR", help=says)
     says = "users of the page may have models fetched from the Hugging Face hub, with this machine's token and disk "
     add("--allow-downloads", action="store_true", help=says + "(default: they are told the command)")
-    add("--open", action="store_true", help="show the page in the browser")
     log_options(command)
     nodes_option(command)
     command.set_defaults(cluster="")
 
 
-def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_dir: Path) -> Settings:
-    """Raises `ValueError` for what cannot be."""
+def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_dir: Path, token: str = "") -> Settings:
+    """`token` is one that may come in beside those of the file. Raises `ValueError` for what cannot be."""
     from ..nodes.files.picture_files import pixel_limit
     from ..nodes.headless.workflow_files import models_dirs
     from .access.auth import read_users
-    from .settings import Settings
+    from .access.tokens import Tokens
+    from .settings import MAX_WAITING, Settings
 
+    has_auth = bool(arguments.auth or arguments.tokens or token)
+    most = [getattr(arguments, name, None) for name in ("max_waiting", "max_runs")]
     quota = arguments.user_quota * 1024**3
     if not 0 < quota < math.inf:
         raise ValueError(
@@ -62,12 +101,16 @@ def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_d
         host=arguments.host,
         port=arguments.port,
         users=read_users(arguments.auth) if arguments.auth else {},
+        tokens=Tokens(arguments.tokens, token) if arguments.tokens or token else None,
+        allowed_hosts=tuple(name.lower() for name in arguments.allow_host),
+        most_waiting=MAX_WAITING if most[0] is None else most[0],
+        most_points=MAX_WAITING if most[1] is None else most[1],
         models_dirs=models_dirs(arguments.models_dir),
         output_dir=arguments.output_dir.resolve(),
         data_dir=(arguments.data_dir or default_data_dir).resolve(),
         shared_cache_dir=arguments.cache and arguments.cache.resolve(),
         place=place,
-        shares_out=arguments.replicas is None and not arguments.auth,
+        shares_out=arguments.replicas is None and not has_auth,
         root_path=arguments.root_path.rstrip("/"),
         max_pixels=pixel_limit(arguments.max_pixels),
         user_bytes=int(quota),

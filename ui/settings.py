@@ -13,7 +13,8 @@ from ..nodes.files.picture_files import MAX_PIXELS
 from ..nodes.files.workspace import Workspace
 from ..nodes.headless.workflow_files import EXAMPLES
 from ..pipelines.values import Place
-from .access.address import is_loopback, read_network
+from .access.address import Door, is_loopback, read_network
+from .access.tokens import Tokens
 from .store.quota import USER_BYTES
 from .store.uploads import inputs_folder
 
@@ -21,6 +22,8 @@ SCRATCH = "loom-scratch"  # the folder in the data folder for files that are bei
 # The folder in the data folder for the owner's files of texts, of which Vary Text takes lines for all users.
 WILDCARDS = "wildcards"
 OWN_PATHS = ("/loom", "/gradio_api")
+HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+MAX_WAITING = 1000
 ROOT_PATH = re.compile(r"(https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?)?(/[A-Za-z0-9._~/-]*)?")
 
 
@@ -46,16 +49,29 @@ class Settings:
     max_pixels: int = MAX_PIXELS
     user_bytes: int = USER_BYTES  # how many bytes one user may keep
     allows_downloads: bool = False  # whether users may have models fetched from the hub
+    tokens: Tokens | None = field(default=None, repr=False)  # of programs that may come in beside the users
+    allowed_hosts: tuple[str, ...] = ()  # names beside its own by which the server may be asked for
+    most_waiting: int = MAX_WAITING  # how many runs of one user may wait
+    most_points: int = MAX_WAITING  # how many runs one request may start
     trusted_proxies: tuple[str, ...] = ()  # addresses or networks of proxies that tell in X-Forwarded-For who asks
 
     def __post_init__(self) -> None:
         if not 1 <= self.port <= 65535:
             raise ValueError(f"--port is {self.port}; give a number from 1 to 65535")
-        if not self.users and not is_loopback(self.host):
+        if not self.has_auth and not is_loopback(self.host):
             raise ValueError(
                 f"--host {self.host} opens the page to other machines, and there is no login; add --auth FILE with a "
-                "line name:password for each user, or leave --host out to stay on this machine"
+                "line name:password for each user (latentloom serve: --tokens FILE), or leave --host out to stay on "
+                "this machine"
             )
+        for host in self.allowed_hosts:
+            if HOST.fullmatch(host) is None:
+                raise ValueError(
+                    f"--allow-host is {host[:100]!r}; give a name without port, such as latentloom.farm.svc"
+                )
+        for option, most in (("--max-waiting", self.most_waiting), ("--max-runs", self.most_points)):
+            if not 1 <= most <= MAX_WAITING:
+                raise ValueError(f"{option} is {most}; give a number from 1 to {MAX_WAITING}")
         if ROOT_PATH.fullmatch(self.root_path) is None:
             raise ValueError(
                 f"--root-path is {self.root_path!r}; give a path such as /studio, or what browsers see, such as "
@@ -84,11 +100,15 @@ class Settings:
 
     @property
     def has_auth(self) -> bool:
-        return bool(self.users)
+        return bool(self.users) or self.tokens is not None
 
     @property
     def cache_dir(self) -> Path:
         return self.shared_cache_dir or self.data_dir / "cache"
+
+    @property
+    def door(self) -> Door:
+        return Door(host=self.host, public_netloc=self.public_netloc, names=self.allowed_hosts)
 
     @property
     def public_netloc(self) -> str:

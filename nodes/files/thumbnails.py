@@ -119,6 +119,37 @@ def sound_thumbnail(path: Path, *, side: int, name: str = "") -> bytes:
     return _small(picture, side, "WEBP")
 
 
+def encoded(path: Path, *, format: Literal["JPEG", "WEBP"], quality: int) -> bytes:
+    """A picture that was made here in another format; transparency is over white in JPEG. Raises `ValueError`."""
+    from PIL import Image as Pillow
+
+    with opened(path, max_pixels=None) as picture:
+        load(picture, str(path))
+        if picture.has_transparency_data and format == "JPEG":
+            whole = picture.convert("RGBA")
+            picture = Pillow.alpha_composite(Pillow.new("RGBA", whole.size, "white"), whole)
+        file = io.BytesIO()
+        picture.convert("RGB" if format == "JPEG" else None).save(file, format=format, quality=quality)
+        return file.getvalue()
+
+
+def mask_by_any_channel(path: Path, target: Path, *, name: str, max_pixels: int = MAX_PIXELS) -> None:
+    """Write a mask as a PNG that means the same by whichever channel it is read: what is transparent in it is painted
+    anew, or of a picture without transparency what is bright. Raises `ValueError`."""
+    from PIL import Image as Pillow
+    from PIL import ImageChops
+
+    with opened(path, name=name, max_pixels=max_pixels) as picture:
+        load(picture, name)
+        whole = turned(picture)
+        if whole.has_transparency_data:
+            alpha = whole.convert("RGBA").getchannel("A")
+        else:
+            alpha = ImageChops.invert(whole.convert("L"))
+        bright = ImageChops.invert(alpha)
+        Pillow.merge("RGBA", (bright, bright, bright, alpha)).save(target, format="PNG")
+
+
 def _small(picture: Pillow.Image, side: int, format: Format) -> bytes:
     from PIL import Image as Pillow
 

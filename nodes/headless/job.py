@@ -126,6 +126,13 @@ def parse_set(
         if name in values:
             raise ValueError(f"--set {name} is given twice; give it once, or use --sweep {name}=a,b")
         values[name] = value
+    return typed_values(graph, specs, values, workspace=workspace) if values else {}
+
+
+def typed_values(
+    graph: Graph, specs: Specs, values: Mapping[str, Any], *, workspace: Workspace | None = None
+) -> dict[str, Any]:
+    """Overrides from values by the same names; a text is read as the command line reads it where none belongs."""
     own = {name: socket for name in values if (socket := _socket(graph, specs, name)) is not None}
     overrides = {name: _typed(socket, name, values[name]) for name, socket in own.items()}
     for name in values.keys() - own.keys():
@@ -265,11 +272,11 @@ def _values(socket: InputSpec, name: str, text: str) -> list[Any]:
     return [_typed(socket, name, part) for part in text.split(",")]
 
 
-def _typed(socket: InputSpec, name: str, text: str) -> Any:
-    """The value that a text means at a socket."""
-    value: Any = text
-    with contextlib.suppress(ValueError, RecursionError):  # `fault` says what would be right
-        value = _READERS.get(socket.type, str)(text)
+def _typed(socket: InputSpec, name: str, value: Any) -> Any:
+    """The value that a text means at a socket; any other is as it is."""
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError, RecursionError):  # `fault` says what would be right
+            value = _READERS.get(socket.type, str)(value)
     return _checked(socket, name, value)
 
 

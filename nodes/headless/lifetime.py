@@ -125,7 +125,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextlib.contextmanager
-def interrupts(cancel: threading.Event, finish: threading.Event | None = None) -> Iterator[None]:
+def interrupts(
+    cancel: threading.Event, finish: threading.Event | None = None, *, says: str = "stopping at the next step"
+) -> Iterator[None]:
     """The first asks a run to end at its next step, the second ends the process. With `finish` one before them asks it
     to finish what it does.
 
@@ -140,7 +142,7 @@ def interrupts(cancel: threading.Event, finish: threading.Event | None = None) -
             _say("\nfinishing what is under way; Ctrl-C again to stop at the next step")
             return
         cancel.set()
-        _say("\nstopping at the next step; Ctrl-C again to stop at once")
+        _say(f"\n{says}; Ctrl-C again to stop at once")
 
     handlers = {number: signal.signal(number, ask) for number in SIGNALS}
     try:

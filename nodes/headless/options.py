@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from ...parallel.errors import BadInput
 from ...parallel.machine.logs import LEVELS
-from .stream import print_end
+from .stream import SCHEMAS, print_end
 
 
 class Parser(argparse.ArgumentParser):
@@ -91,6 +91,14 @@ def log_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--log-json", action="store_true", help=says)
 
 
+def check_options(check: argparse.ArgumentParser) -> None:
+    check.add_argument("file", type=Path)
+    check.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    check.add_argument("--sweep", action="append", default=[], metavar="NAME=1..4")
+    reading_options(check)
+    json_option(check)
+
+
 def plan_options(plan: argparse.ArgumentParser) -> None:
     add = plan.add_argument
     add("what", nargs="?", default="", metavar="MODEL|WORKFLOW", help="a folder, hub id or builtin:NAME, or a workflow")
@@ -111,6 +119,18 @@ def plan_options(plan: argparse.ArgumentParser) -> None:
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="of a workflow")
     add("--online", action="store_true", help="ask the hub for the sizes of models that are not here")
     reading_options(plan)
+    json_option(plan)
+
+
+def nodes_options(nodes: argparse.ArgumentParser) -> None:
+    nodes.add_argument("id", nargs="?", default="")
+    nodes_option(nodes)
+    json_option(nodes)
+
+
+def show_options(show: argparse.ArgumentParser) -> None:
+    show.add_argument("file", type=Path)
+    show.add_argument("--comfyui", action="store_true", help="as a ComfyUI API prompt")
 
 
 def verify_options(verify: argparse.ArgumentParser) -> None:
@@ -121,6 +141,35 @@ def verify_options(verify: argparse.ArgumentParser) -> None:
     add("--dtype", default="auto", help="auto, fp32, bf16 or fp16")
     add("--size", default="", metavar="WxH", help="pixels of the picture (default: a small one)")
     add("--timeout", type=float, default=900.0, metavar="SECONDS")
+    json_option(verify)
+
+
+def models_options(models: argparse.ArgumentParser) -> None:
+    add = models.add_argument
+    add("action", nargs="?", choices=["list", "pull"], default="list")
+    add("id", nargs="?", default="", help="of a model to pull, such as Qwen/Qwen-Image")
+    add("--revision", default="", help="branch, tag or commit to pull")
+    add("--models-dir", **FOLDERS, help="a folder of models")
+    json_option(models)
+
+
+def comfy_options(comfy: argparse.ArgumentParser) -> None:
+    add = comfy.add_argument
+    says = "link this package into its custom_nodes, with what its Python lacks"
+    add("action", choices=["install"], help=says)
+    add("folder", type=Path, metavar="DIR", help="of ComfyUI, which has its main.py")
+    says = "that runs ComfyUI (default: of DIR/venv, DIR/.venv or DIR/../python_embeded)"
+    add("--python", type=Path, metavar="PYTHON", help=says)
+    add("--dry-run", action="store_true", help="say what would be changed, and change nothing")
+    json_option(comfy)
+
+
+def schema_options(schema: argparse.ArgumentParser) -> None:
+    schema.add_argument("name", choices=["workflow", *SCHEMAS])
+
+
+def json_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true")
 
 
 def reading_options(command: argparse.ArgumentParser) -> None:

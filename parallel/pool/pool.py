@@ -127,6 +127,16 @@ class Pool:
         return self._supervisor.culprit
 
     @property
+    def restarts(self) -> int:
+        """How many processes of ranks were followed by others in their place."""
+        return sum(max(0, rank.birth - 1) for rank in self.states())
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether ranks cannot be started, though it was tried several times."""
+        return self._supervisor.is_failing
+
+    @property
     def is_closed(self) -> bool:
         """By `close`, or because its thread ended."""
         return self._supervisor.is_closed

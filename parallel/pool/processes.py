@@ -67,6 +67,11 @@ class Crew:
         self._next_time = 0.0
         self._codes: dict[int, int] = {}  # how processes ended, by pid, of which the kernel has not told yet
 
+    @property
+    def is_failing(self) -> bool:
+        """Whether something could not be started so often that those who wait for it were told."""
+        return self._num_failures >= MAX_FAILURES
+
     def keep(self) -> None:
         """Start what is missing."""
         can_start = time.monotonic() >= self._next_time

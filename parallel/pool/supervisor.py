@@ -118,6 +118,10 @@ class Supervisor:
     def culprit(self) -> str:
         return self._crew.culprit
 
+    @property
+    def is_failing(self) -> bool:
+        return self._crew.is_failing
+
     def submit(self, job: Job) -> None:
         self._post(lambda: self._submit(job))
 

@@ -175,10 +175,11 @@ def test_a_rank_that_hangs_is_ended_and_the_others_keep_what_they_have(pool: Poo
 
 
 def test_a_rank_lost_while_idle_is_replaced_before_it_is_needed(pool: Pool) -> None:
-    before = memories(pool)
+    before, restarts = memories(pool), pool.restarts
     os.kill(before[1]["pid"], signal.SIGKILL)
     wait_for_another(pool, 1, before[1]["pid"])
     assert survivors_are_warm(before, memories(pool), 1)
+    assert (pool.restarts, pool.is_failing) == (restarts + 1, False)
 
 
 def test_a_member_lost_during_a_job_of_fewer_ranks_is_missed_by_the_next_of_all(pool: Pool) -> None:

@@ -16,7 +16,7 @@ class ToyPool:
     ) -> None:
         self.devices = devices
         self.spare_ranks = spare_ranks
-        self.num_rests = 0
+        self.num_rests = self.restarts = 0
         self.is_closed = False
 
     def rest_spares(self) -> None:

@@ -29,15 +29,19 @@ ASKED_BY_ANN = (
     "gradio_api/token",
 )
 
+TOKEN = "a-token-of-a-program"
+
 
 def walk(folder: Path) -> dict[str, Any]:
+    from latentloom.ui.access.tokens import Tokens
     from latentloom.ui.bundle import read_bundle
     from latentloom.ui.options import prepare_gradio
     from latentloom.ui.server import Server
     from latentloom.ui.settings import Settings
 
     port = free_port()
-    settings = Settings(output_dir=folder / "out", data_dir=folder / "data", users={"ann": "secret"}, port=port)
+    parts: Any = {"users": {"ann": "secret"}, "tokens": Tokens(None, TOKEN), "port": port}
+    settings = Settings(output_dir=folder / "out", data_dir=folder / "data", **parts)
     prepare_gradio(settings)
     from latentloom.ui.app import launch
 
@@ -50,13 +54,23 @@ def walk(folder: Path) -> dict[str, Any]:
         }
         late = client.get("/gradio_api/startup-events").status_code
         health = client.get("/health").text
+        tokens = {t: client.get("/loom/me", headers={"Authorization": f"Bearer {t}"}) for t in (TOKEN, "wrong")}
+        named = [(answer.status_code, answer.json().get("user")) for answer in tokens.values()]
         login = client.post("/login", data={"username": "ann", "password": "secret"}).status_code
         ann = {path: client.get(f"/{path}") for path in ASKED_BY_ANN}
         told = {path: answer.status_code for path, answer in ann.items()}
         pause = min(page._queue.sleep_when_free, page._queue.progress_update_sleep_when_free)
         page.close(verbose=False)
     token = ann["gradio_api/token"].json()["token"]
-    answered = {"stranger": stranger, "late": late, "health": health, "login": login, "ann": told, "token": token}
+    answered = {
+        "stranger": stranger,
+        "late": late,
+        "health": health,
+        "login": login,
+        "named": named,
+        "ann": told,
+        "token": token,
+    }
     return {**answered, "pause": pause}
 
 

@@ -23,8 +23,9 @@ from latentloom.ui.live.live import Live, PageSeen
 from latentloom.ui.live.state import Outcome, RunRecord
 from latentloom.ui.runs import runs as runs_module
 from latentloom.ui.runs.results import Results
-from latentloom.ui.runs.runs import MAX_WAITING, Runs
+from latentloom.ui.runs.runs import Runs
 from latentloom.ui.runs.workers import RunWorkers
+from latentloom.ui.settings import MAX_WAITING
 from support.checkout import ROOT
 from support.prepared import spied
 from support.toy_server import (
@@ -198,7 +199,7 @@ def test_a_batch_of_pictures_becomes_a_result_each(runs: Runs, tmp_path: Path) -
         ({"overrides": {"value": "many"}}, "value"),
         ({"targets": ["nowhere"]}, "no output or node"),
         ({"sweep": ["value=4..1"]}, "ends before it begins"),
-        ({"sweep": [f"value=0..{MAX_WAITING}"]}, "that wait; at most"),
+        ({"sweep": [f"value=0..{MAX_WAITING}"]}, "asks for 1001 runs; at most 1000"),
     ],
 )
 def test_what_cannot_run_is_refused_before_it_waits(runs: Runs, parts: dict[str, Any], words: str) -> None:

@@ -35,7 +35,10 @@ class Tries:
         self.throttle = Throttle(self.clock.sleep)
 
     def start(self, name: str, address: str, *, is_right: bool = False, browser: str = "") -> asyncio.Task[bool]:
-        answer = self.throttle.tried(lambda: is_right, name=name, address=address, browser=browser)
+        async def tried() -> bool:
+            return is_right
+
+        answer = self.throttle.tried(tried, name=name, address=address, browser=browser)
         return asyncio.create_task(answer)
 
     async def enters(self, name: str, address: str, *, browser: str = "") -> bool:

@@ -62,7 +62,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(
 
 
 def test_a_port_that_is_taken_is_told() -> None:
-    from latentloom.ui.app import check_port
+    from latentloom.ui.listening import check_port
 
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -102,9 +102,9 @@ def test_a_page_that_does_not_answer_in_time_is_ended_and_told_of(
 def test_a_proxy_that_nobody_named_is_told_of_at_the_start(
     proxies: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from latentloom.ui import app
+    from latentloom.ui import app, listening
 
-    monkeypatch.setattr(app, "guard", lambda server, patience, grace_s: None)
+    monkeypatch.setattr(listening, "guard", lambda server, patience, grace_s: None)
     parts: Any = {"output_dir": tmp_path, "data_dir": tmp_path, "users": {"ann": "x"}, "trusted_proxies": proxies}
     page: Any = SimpleNamespace(server=None)
     app.guard_page(page, Settings(root_path="https://media.example.org", **parts))
@@ -227,7 +227,7 @@ def test_the_page_holds_no_more_half_sent_requests_of_an_address_than_it_may(pag
 
 BUSY = """
 import gradio.networking
-from latentloom.ui import app
+from latentloom.ui import listening
 gradio.networking.url_ok = lambda url: False
 """
 
@@ -241,7 +241,8 @@ def start_busy(nursery: Nursery, folder: Path, how: str) -> Forked:
 
 @pytest.mark.by_hand
 def test_a_machine_too_busy_for_gradios_look_at_itself_gets_its_page(nursery: Nursery, tmp_path: Path) -> None:
-    late = "real, looks = app.answers, []\napp.answers = lambda *to: looks.append(to) or looks[3:] and real(*to)"
+    late = "real, looks = listening.answers, []\n"
+    late += "listening.answers = lambda *to: looks.append(to) or looks[3:] and real(*to)"
     with start_busy(nursery, tmp_path, late) as process:
         assert " is at http" in process.stdout.readline(), (tmp_path / "log.txt").read_text()
         process.send_signal(signal.SIGINT)
@@ -252,7 +253,7 @@ def test_a_signal_ends_the_page_whatever_lock_its_main_thread_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever waits for an event holds its lock for moments, and the handler, in the same thread, sets that event."""
-    from latentloom.ui import command
+    from latentloom.ui import command, listening
 
     class Held(threading.Event):
         def wait(self, timeout: float | None = None) -> bool:
@@ -260,7 +261,8 @@ def test_a_signal_ends_the_page_whatever_lock_its_main_thread_holds(
 
     server = SimpleNamespace(servers=[SimpleNamespace(get_loop=lambda: None)])
     page = SimpleNamespace(server=server, close=lambda **_: None)
-    app = SimpleNamespace(check_port=lambda *_: None, launch=lambda *_: page)
+    app = SimpleNamespace(launch=lambda *_: page)
+    monkeypatch.setattr(listening, "check_port", lambda *_: None)
     monkeypatch.setattr(command, "watched", lambda _: nullcontext())
     monkeypatch.setattr(command, "_app", lambda: app)
     monkeypatch.setattr(command, "WorkerProcess", lambda _: SimpleNamespace(start=lambda: None))
@@ -271,7 +273,7 @@ def test_a_signal_ends_the_page_whatever_lock_its_main_thread_holds(
 
 
 def test_a_page_that_never_answers_is_told_in_our_words(nursery: Nursery, tmp_path: Path) -> None:
-    with start_busy(nursery, tmp_path, "app.START_S, app.answers = 0.0, lambda *to: False") as process:
+    with start_busy(nursery, tmp_path, "listening.START_S, listening.answers = 0.0, lambda *to: False") as process:
         said = process.stdout.read()
         assert process.wait(60) == 2
     error = (tmp_path / "log.txt").read_text()
@@ -281,7 +283,7 @@ def test_a_page_that_never_answers_is_told_in_our_words(nursery: Nursery, tmp_pa
 
 
 def test_a_server_that_says_nothing_does_not_answer() -> None:
-    from latentloom.ui.app import answers
+    from latentloom.ui.listening import answers
 
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
@@ -324,6 +326,10 @@ def test_every_route_but_those_of_the_login_page_needs_a_login(walked: Any) -> N
     assert {route for route, status in told.items() if status != 401} == WITHOUT_A_LOGIN
     assert told["GET /"] == told["GET /health"] == 200 and walked["health"] == ""
     assert walked["late"] == 401  # Gradio asks for its start-up events once, before there is a user
+
+
+def test_a_program_comes_in_beside_users_by_its_token(walked: Any) -> None:
+    assert walked["named"] == [[200, "env"], [401, None]]
 
 
 def test_who_has_logged_in_gets_what_gradio_needs_and_not_what_it_would_end_fetch_or_tell(walked: Any) -> None:

@@ -11,4 +11,5 @@ login: Logging in and out, and what is open without: these routes stand before G
 policy: What the page may load and run (its Content-Security-Policy): our own files, and Gradio's own inline scripts.
 throttle: Turns for passwords to be tried: guesses wait for each other, and whoever guesses not does not wait for
     them.
+tokens: Bearer tokens of programs: a file of their names, scopes and hashes, which is read again whenever it changes.
 """

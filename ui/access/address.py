@@ -101,6 +101,7 @@ class Door:
 
     host: str  # what it is bound to
     public_netloc: str = ""  # what browsers see behind a proxy
+    names: tuple[str, ...] = ()  # others by which its owner lets it be asked for, such as a service's in a cluster
 
     def takes_host(self, header: str) -> bool:
         # an address cannot be rebound, so where the server is public, every one of them is good
@@ -108,6 +109,8 @@ class Door:
         if not name:
             return False
         if is_loopback(name) or header.lower() == self.public_netloc.lower() or name == host_name(self.public_netloc):
+            return True
+        if name in self.names:
             return True
         if is_loopback(self.host):
             return False

@@ -3,6 +3,7 @@
 Files are sent by id, never run by a browser, in ranges where these are asked for.
 """
 
+import json
 import logging
 from dataclasses import asdict
 from pathlib import Path
@@ -20,11 +21,13 @@ from starlette.types import Send as Sends
 from ...nodes.graph.problems import GraphError, short
 from ...parallel.errors import LoomError, code_of, kind_of
 from ...parallel.wording import with_words, worded
-from ..errors import NotHere, error_body
+from ..errors import V1, NotHere, error_body, openai_body
 
 logger = logging.getLogger("latentloom")
 
 MAX_PROBLEMS = 1000
+KEPT_HEADERS = "Retry-After", "WWW-Authenticate"  # of a refusal, in whatever form
+AGAIN_S = {429: 10, 503: 5}  # after how many seconds who was refused may ask again
 # What a browser may show in the page; anything else is a download.
 MEDIA_TYPES = {
     **{f".{kind}": f"image/{kind}" for kind in ("png", "jpeg", "webp")},
@@ -48,7 +51,27 @@ def refused(sentence: str, status: int) -> Response:
 
 
 def error_answer(error: Exception, where: str) -> Response:
-    """One sentence with the status that fits. What nobody foresaw is logged and told without its details."""
+    """One sentence with the status that fits, and when to come again. What nobody foresaw is logged and told without
+    its details."""
+    answer = _error_answer(error, where)
+    if answer.status_code in AGAIN_S:
+        answer.headers["Retry-After"] = str(AGAIN_S[answer.status_code])
+    if answer.status_code == 401:
+        answer.headers["WWW-Authenticate"] = "Bearer"
+    return answer
+
+
+def in_form_of(path: str, answer: Response, *, param: str | None = None, code: str = "") -> Response:
+    """A refusal as whoever asked for this path reads it: below /v1 in OpenAI's form."""
+    if not path.startswith(f"{V1}/"):
+        return answer
+    told = openai_body(json.loads(bytes(answer.body)), answer.status_code, param=param, code=code)
+    made = plain(told, answer.status_code)
+    made.headers.update({name: answer.headers[name] for name in KEPT_HEADERS if name in answer.headers})
+    return made
+
+
+def _error_answer(error: Exception, where: str) -> Response:
     if isinstance(error, HTTPException):
         return refused(str(error.detail), error.status_code)
     if isinstance(error, RequestValidationError):

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...parallel.errors import LoomError
 from ...parallel.wording import worded
-from ..errors import error_body
+from ..errors import V1, error_body, openai_body
 from .address import Door, asker_of, forwarded, is_trusted
 
 logger = logging.getLogger("latentloom")
@@ -35,6 +35,7 @@ BODY_LIMITS = (
     (re.compile(r"/loom/open"), OPEN_BYTES),
     (re.compile(r"/loom/uploads"), UPLOAD_BYTES),
     (re.compile(r"/loom/workflows/[^/]+/thumb"), THUMB_BYTES),
+    (re.compile(r"/v1/(images/edits|videos)"), UPLOAD_BYTES),
     (re.compile(r"/login/?"), LOGIN_BYTES),
     (re.compile(r"(?!/loom/).*", re.DOTALL), GRADIO_BYTES),
 )
@@ -43,6 +44,7 @@ UNUSED = (
     (re.compile(r"(/gradio_api)?/upload/?"), f"send pictures to {PREFIX}/uploads"),
     (re.compile(r"(/gradio_api)?/proxy=.*", re.DOTALL), "this server fetches nothing from others"),
 )
+PROBES = ("/health", "/livez", "/readyz")  # which say so little that who asks under any name is answered
 MAX_ASKING = 512  # requests of one address that are being answered, streams and websockets included
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 BODY_WAIT_S = 60.0  # how long the next piece of a body may take
@@ -108,7 +110,7 @@ class Gate:
         if scope["type"] == "websocket":
             await self.app(scope, receive, send)
             return
-        counted = _Counted(receive, send, limit)
+        counted = _Counted(receive, send, limit, own_path(scope))
         try:
             await self.app(scope, counted.receive, counted.send)
         except CutOff:
@@ -124,9 +126,12 @@ class Gate:
             return HTTPException(400, "the address holds a control character, such as %00; leave it out")
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
-        if not self.door.takes_host(host):
+        if not self.door.takes_host(host) and own_path(scope) not in PROBES:
             name = self.door.public_netloc or "localhost"
-            sentence = f"this server is not called {host[:100]!r}; open it as {name}, or start it with --root-path URL"
+            sentence = (
+                f"this server is not called {host[:100]!r}; open it as {name}, or start it with --root-path URL, "
+            )
+            sentence += "or with --allow-host NAME"
             return HTTPException(403, sentence)
         # reading, too: Gradio answers any origin, and one of its routes tells the cookie that is the login
         if origin is not None and not self.door.takes_origin(origin, host=host):
@@ -164,9 +169,10 @@ class CutOff(LoomError, HTTPException):
 class _Counted:
     """The two ends of a request, with its body counted as it arrives (it may come without a length)."""
 
-    def __init__(self, receive: Receive, send: Send, limit: int) -> None:
+    def __init__(self, receive: Receive, send: Send, limit: int, path: str) -> None:
         self._receive = receive
         self._send = send
+        self._path = path
         self._limit = limit
         self._num_bytes = 0
         self._is_whole = False
@@ -206,18 +212,19 @@ class _Counted:
         self._refusal = refusal or self._refusal
         if not self._has_begun and self._refusal is not None:
             self._has_begun = True
-            await _answer(self._send, self._refusal)
+            await _answer(self._send, self._refusal, self._path)
 
 
 async def _refuse(scope: Scope, send: Send, refusal: HTTPException) -> None:
     if scope["type"] == "websocket":  # before it is accepted: the server answers the handshake with 403
         await send({"type": "websocket.close", "code": 1008, "reason": refusal.detail[:120]})
     else:
-        await _answer(send, refusal)
+        await _answer(send, refusal, own_path(scope))
 
 
-async def _answer(send: Send, refusal: HTTPException) -> None:
-    body = json.dumps(error_body(refusal.detail, refusal.status_code)).encode()
+async def _answer(send: Send, refusal: HTTPException, path: str) -> None:
+    told, status = error_body(refusal.detail, refusal.status_code), refusal.status_code
+    body = json.dumps(openai_body(told, status) if path.startswith(f"{V1}/") else told).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *DEFAULT_HEADERS]
     await send({"type": "http.response.start", "status": refusal.status_code, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ..errors import NotLoggedIn
+from ..errors import NotLoggedIn, OutOfScope
 from .address import asker_of
-from .answers import error_answer, plain, refused
-from .auth import COOKIES, user_of
+from .answers import error_answer, in_form_of, plain, refused
+from .auth import COOKIES, is_password, user_of
 from .gate import PREFIX, own_path
 from .throttle import MAX_WAIT_S, Throttle
 
@@ -35,13 +36,14 @@ KNOWN_S = 90 * 24 * 3600  # how long a browser is known after it logged in
 MAX_FIELD = 4096
 MAX_SESSIONS = 1000  # how many sessions a user may have; the oldest ends where another begins
 # What is read without a login: the login page with the files that it loads, and whether the server is up.
-OPEN = re.compile(r"/|/health|/favicon\.ico|/manifest\.json|/theme\.css|/(assets|static)/.+")
+OPEN = re.compile(r"/|/health|/livez|/readyz|/favicon\.ico|/manifest\.json|/theme\.css|/(assets|static)/.+")
+USER = "latentloom.user"  # the key of the name behind a request in its scope, for who logs requests
 LOGIN = re.compile(r"/login/?")
 STARTED = "/gradio_api/startup-events"  # what `launch` asks for, before anybody else can
 
 
 class Guard:
-    """A middleware in front of every route, Gradio's included: without a login there is the login page only."""
+    """A middleware in front of every route, Gradio's included: without login or token there is the login page only."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -50,9 +52,9 @@ class Guard:
         app: ASGIApp = self.app
         if scope["type"] in ("http", "websocket") and not _is_open(scope):
             try:
-                user_of(HTTPConnection(scope))
-            except NotLoggedIn as error:
-                app = error_answer(error, "the login")
+                scope[USER] = user_of(HTTPConnection(scope))
+            except (NotLoggedIn, OutOfScope) as error:
+                app = in_form_of(own_path(scope), error_answer(error, "the login"))
         await app(scope, receive, send)
 
 
@@ -132,7 +134,7 @@ def login_routes(settings: Settings, *, throttle: Throttle | None = None) -> lis
             name, password = await _form(request)
             browser = browsers.known(name, request.cookies)
             is_right = await throttle.tried(
-                lambda: _is_right(users, name, password),
+                lambda: run_in_threadpool(_is_right, users, name, password),  # a hash takes its time
                 name=name,
                 address=asker_of(request.scope, settings.trusted_proxies).address,
                 browser=browser,
@@ -183,7 +185,7 @@ async def _form(request: Request) -> tuple[str, str]:
 def _is_right(users: Mapping[str, str], name: str, password: str) -> bool:
     # in the same time for a name that there is not: how long it takes tells nobody which names there are
     known = users.get(name)
-    return hmac.compare_digest((known or "").encode(), password.encode()) and known is not None
+    return is_password(known or next(iter(users.values()), ""), password) and known is not None
 
 
 def _begin_session(app: Any, name: str) -> str:

@@ -45,7 +45,7 @@ class Throttle:
     places: dict[str, OrderedDict[str, None]] = field(default_factory=dict)
     num_strangers: int = 0
 
-    async def tried(self, is_right: Callable[[], bool], *, name: str, address: str, browser: str) -> bool:
+    async def tried(self, is_right: Callable[[], Awaitable[bool]], *, name: str, address: str, browser: str) -> bool:
         """Whether it is, when its turn has come; `browser` has logged in as `name`, or is empty. Raises 429."""
         async with AsyncExitStack() as held:
             try:
@@ -54,7 +54,7 @@ class Throttle:
                         await held.enter_async_context(self._turn(key, width))
             except TimeoutError:
                 raise _too_many() from None
-            if not is_right():
+            if not await is_right():
                 # with its turns held: that is what makes the others wait
                 await self.sleep(WRONG_S)
                 return False

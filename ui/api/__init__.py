@@ -2,12 +2,14 @@
 
 apps: The API's routes about apps: published and taken back by their owner, opened and run by others.
 files: The API's routes about files: results' bytes, what users bring, and models that are fetched from the hub.
+following: Following runs over HTTP without polling: a wait for their ends, and a stream of server-sent events of one.
 gradio_client: The endpoints for `gradio_client`: list, run, look and fetch, over the same runs as the page.
 graphs: The API's routes that look at a workflow without keeping it: open, text, export, check, sockets,
     plan.
 library: The API's routes about what users keep: workflows with their versions, drafts, and links to share.
 live_socket: The WebSocket on which a page watches its user's runs: what changed, at most twelve times a second,
     newest only.
+openai: The OpenAI-style API under /v1: models, images and videos, over the same runs, apps and templates.
 page: The API's routes about the page itself: its files, the catalog of nodes, who is logged in, templates, the
     machine.
 requests: How our routes read requests, answer and are described: strict JSON in, nothing misspelt, who asks comes

@@ -18,10 +18,11 @@ from ..contract.app import App, AppForm, AppKnown, AppTokens
 from ..contract.bodies import AppCheckBody, AppRunBody, PublishBody
 from ..contract.run import Result, Submitted
 from ..library.app_form import by_setting, check_values, form_of, is_shown, shapes_of, told_by_settings
+from ..runs.once import Asked
 from ..server import Server
 from ..store.paging import MAX_ROWS
 from ..views.devices import devices_now
-from .requests import CONFLICT, Id, User
+from .requests import CONFLICT, KEYED, Id, Key, User
 
 RunId = Annotated[str, Query(max_length=64, description="One of the user's own.")]
 
@@ -56,14 +57,19 @@ def _add_guests(router: APIRouter, server: Server) -> None:
         app = apps.find(token)
         return form_of(app.read(), SPECS, version=app.version)
 
-    @router.post("/apps/{token}/runs", status_code=201)
-    def run_app(token: Id, body: AppRunBody, user: User) -> Submitted:
+    @router.post("/apps/{token}/runs", status_code=201, responses=KEYED)
+    def run_app(token: Id, body: AppRunBody, user: User, key: Key = "") -> Submitted:
         """Put a run of the user's own at the end of the queue. Nothing but the app's settings is taken, each within its
         range, and nothing is forced."""
-        graph = apps.find(token).read()
-        check_values(graph, SPECS, body.params)
-        with told_by_settings(graph):
-            return runs.submit(user, graph, overrides=body.params)
+        by = Asked.of(key, "apps", token, body.model_dump_json())
+
+        def submit() -> Submitted:
+            graph = apps.find(token).read()
+            check_values(graph, SPECS, body.params)
+            with told_by_settings(graph):
+                return runs.submit(user, graph, overrides=body.params, asked_by=by)
+
+        return runs.book.answers.once(user, by, submit)
 
     @router.post("/apps/{token}/check", responses=CONFLICT)
     async def check_app(token: Id, body: AppCheckBody, user: User) -> AppKnown:
@@ -79,7 +85,7 @@ def _add_guests(router: APIRouter, server: Server) -> None:
         return await server.newest.answer(ask, user=user, page=body.page, about="app")
 
     @router.post("/apps/{token}/tokens", responses=CONFLICT)
-    async def app_tokens(token: Id, body: AppCheckBody, user: User) -> AppTokens:
+    async def count_app_tokens(token: Id, body: AppCheckBody, user: User) -> AppTokens:
         """How many tokens text encoders read of its settings. A newer question of the same `page` ends this one."""
 
         def ask(go_on: Callable[[], None]) -> AppTokens:
@@ -96,7 +102,7 @@ def _add_guests(router: APIRouter, server: Server) -> None:
         return graph
 
     @router.get("/apps/{token}/results")
-    def app_results(token: Id, user: User, run: RunId) -> list[Result]:
+    def list_app_results(token: Id, user: User, run: RunId) -> list[Result]:
         """What a run of the user's made, first to last, without what the app does not show."""
         graph = apps.find(token).read()
         made = results.list(user, batch=runs.book.get(user, run).batch, limit=MAX_ROWS)

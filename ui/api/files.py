@@ -26,14 +26,14 @@ def add_routes(router: APIRouter, server: Server) -> None:
         return send(path, name=path.name, is_download=download)
 
     @router.get("/files/{id}/thumb", responses=sends("image/webp"))
-    async def thumbnail(
+    async def read_thumbnail(
         id: Id, user: User, poster: Annotated[int, Query(description="Its frame, so that no older one is kept.")] = 0
     ) -> Response:
         """A small WebP; of a sound, its outline, of a video, the frame that was chosen for it."""
         return picture(await intake.look(results.thumbnail, user, id), "image/webp", keep=KEEP)
 
     @router.post("/uploads", status_code=201, openapi_extra=takes("image/*", "audio/*"))
-    async def upload(request: Request, user: User, x_name: FileName = "") -> Upload:
+    async def upload_file(request: Request, user: User, x_name: FileName = "") -> Upload:
         """Keep a picture or sound (the body) as an input; `path` is what Load Image or Load Audio takes. The ending of
         `X-Name` tells a sound."""
         async with intake.body(request) as file:
@@ -46,7 +46,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
         """All, or those of a kind, newest first."""
         return uploads.list(user, kind=kind, limit=limit, before=before)
 
-    @router.get("/uploads/{path}", responses=sends("image/png", "audio/wav"))
+    @router.get("/uploads/{path}", responses=sends("image/*", "video/*", "audio/*"))
     def read_upload(path: UploadPath, user: User) -> Response:
         """An upload's bytes; ranges of them for players."""
         return send(uploads.path(user, path), name=path)
@@ -57,7 +57,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
         uploads.delete(user, path)
 
     @router.get("/uploads/{path}/thumb", responses=sends("image/webp"))
-    async def upload_thumbnail(path: UploadPath, user: User) -> Response:
+    async def read_upload_thumbnail(path: UploadPath, user: User) -> Response:
         """A small WebP of an uploaded picture, or of a sound's outline."""
         return picture(await intake.look(uploads.thumbnail, user, path), "image/webp", keep=KEEP)
 
@@ -66,7 +66,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
 
 def _add_downloads(router: APIRouter, downloads: Downloads) -> None:
     @router.post("/hub")
-    def look(body: HubBody, user: User) -> HubLook:
+    def look_at_hub(body: HubBody, user: User) -> HubLook:
         """A model on the hub: licence, access, size, and whether there is room. No weights are fetched. Refused, as all
         of these, where the server was started without `--allow-downloads`."""
         return downloads.look(user, body.id, body.revision)
@@ -77,21 +77,21 @@ def _add_downloads(router: APIRouter, downloads: Downloads) -> None:
         return downloads.list(user)
 
     @router.post("/downloads", status_code=201, responses=CONFLICT)
-    def start(body: DownloadBody, user: User) -> Download:
+    def start_download(body: DownloadBody, user: User) -> Download:
         """Fetch what the user has looked at; one that is under way already is joined."""
         return downloads.start(user, body.id, body.revision, commit=body.commit)
 
     @router.post("/downloads/{id}/cancel", status_code=204)
-    def cancel(id: Id, user: User, body: Empty) -> None:
+    def cancel_download(id: Id, user: User, body: Empty) -> None:
         """What was fetched stays, to go on with."""
         downloads.cancel(user, id)
 
     @router.post("/downloads/{id}/resume", responses=CONFLICT)
-    def resume(id: Id, user: User, body: Empty) -> Download:
+    def resume_download(id: Id, user: User, body: Empty) -> Download:
         """Go on with one that failed or was cancelled, where it stopped."""
         return downloads.resume(user, id)
 
     @router.delete("/downloads/{id}", status_code=204, responses=CONFLICT)
-    def delete(id: Id, user: User) -> None:
+    def delete_download(id: Id, user: User) -> None:
         """Throw away what was fetched of one that failed or was cancelled."""
         downloads.delete(user, id)

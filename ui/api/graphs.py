@@ -55,14 +55,14 @@ def add_routes(router: APIRouter, server: Server) -> None:
         return NamedGraph(name=graph.name, graph=graph_to_plain(graph))
 
     @router.post("/foreign", openapi_extra=takes("image/*"))
-    async def foreign(request: Request) -> ForeignFacts | None:
+    async def look_at_foreign(request: Request) -> ForeignFacts | None:
         """What a picture of another program (the body) says of how it was made; null where it says nothing."""
         async with server.intake.body(request) as path:
             found = await server.intake.look(read_foreign, path)
         return None if found is None else ForeignFacts.model_validate(found)
 
     @router.post("/text")
-    def text(body: GraphBody) -> FileText:
+    def write_workflow(body: GraphBody) -> FileText:
         """The file's text, as the command line writes it."""
         return FileText(text=graph_text(with_requires(graph_from_plain(body.graph), SPECS)))
 
@@ -94,7 +94,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
         return await server.newest.answer(ask, user=user, page=body.page, about="check")
 
     @router.post("/tokens", responses=CONFLICT)
-    async def tokens(body: CheckBody, user: User) -> Tokens:
+    async def count_tokens(body: CheckBody, user: User) -> Tokens:
         """How many tokens the models' text encoders read of the workflow's texts, and which words are cut. No model is
         loaded. A newer question of the same `page` ends this one."""
         workspace = server.settings.reading(user=user)
@@ -106,13 +106,13 @@ def add_routes(router: APIRouter, server: Server) -> None:
         return await server.counting.answer(ask, user=user, page=body.page, about="tokens")
 
     @router.post("/sockets")
-    def sockets(body: SocketsBody) -> CatalogNode:
+    def read_sockets(body: SocketsBody) -> CatalogNode:
         """A node with the sockets that it has for these values; of a model's folder its index is read."""
         spec = chosen(find(body.type), body.values, server.settings.reading())
         return CatalogNode.model_validate(entry(spec))
 
     @router.post("/plan", responses=CONFLICT)
-    async def plan(body: PlanBody, user: User) -> PlanView:
+    async def plan_workflow(body: PlanBody, user: User) -> PlanView:
         """How its denoises would use the devices, or another machine's, and what they need there; nothing is loaded."""
 
         def ask(go_on: Callable[[], None]) -> PlanView:
@@ -123,12 +123,12 @@ def add_routes(router: APIRouter, server: Server) -> None:
         return await server.newest.answer(ask, user=user, page=body.page, about="plan")
 
     @router.get("/history")
-    def history() -> History:
+    def list_history() -> History:
         """How well the denoises of this machine were predicted, by model and plan."""
         return History(rows=history_table(kept(user_cache())))
 
     @router.post("/measure", responses=CONFLICT)
-    def measure(body: Empty) -> PlanMachine:
+    def measure_machine(body: Empty) -> PlanMachine:
         """Measure the server's machine for its predictions, in about ten seconds; refused while anything is at work."""
         with server.runs.idle():
             return server.runs.work.measured()

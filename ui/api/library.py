@@ -68,12 +68,12 @@ def _add_parts(router: APIRouter, server: Server) -> None:
         return library.versions(user, id)
 
     @router.get("/workflows/{id}/thumb", responses=sends("image/png"))
-    def read_thumb(id: Id, user: User, v: Annotated[str, Query(max_length=40)] = "") -> Response:
+    def read_workflow_thumbnail(id: Id, user: User, v: Annotated[str, Query(max_length=40)] = "") -> Response:
         """PNG; `v` is for the browser's sake only."""
         return picture(library.thumbnail(user, id), "image/png")
 
     @router.put("/workflows/{id}/thumb", status_code=204, openapi_extra=takes("image/*"))
-    async def write_thumb(id: Id, request: Request, user: User) -> None:
+    async def write_workflow_thumbnail(id: Id, request: Request, user: User) -> None:
         """Any picture (the body); it is made small and written anew."""
         async with server.intake.body(request) as file:
             await server.intake.look(library.put_thumbnail, user, id, file)

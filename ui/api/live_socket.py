@@ -7,12 +7,13 @@ from collections import Counter
 
 from anyio import create_task_group
 from fastapi import APIRouter, WebSocket
+from starlette.requests import HTTPConnection
 from starlette.websockets import WebSocketDisconnect
 
 from ...parallel.wording import with_words, worded
 from ..access.answers import error_answer, refused
 from ..access.auth import user_of
-from ..errors import NotLoggedIn
+from ..errors import NotLoggedIn, OutOfScope
 from ..live.live import Live, PageSeen
 from ..server import Server
 from ..views.devices import DeviceWatch
@@ -34,7 +35,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
     async def live(socket: WebSocket) -> None:
         try:
             user = user_of(socket)
-        except NotLoggedIn as error:
+        except (NotLoggedIn, OutOfScope) as error:
             await socket.send_denial_response(error_answer(error, "GET /live"))
             return
         if open_sockets[user] >= MAX_SOCKETS:
@@ -69,7 +70,7 @@ async def _tell(socket: WebSocket, live: Live, user: str) -> None:
     seen = PageSeen()
     with live.watching(user) as watcher:
         while True:
-            if not _is_still(socket, user):
+            if not is_still(socket, user):
                 await socket.close(POLICY, "you are not logged in any more; log in again")
                 return
             if (message := live.changes(user, seen)) is not None:
@@ -86,8 +87,9 @@ async def _listen(socket: WebSocket) -> None:
             return
 
 
-def _is_still(socket: WebSocket, user: str) -> bool:
+def is_still(connection: HTTPConnection, user: str) -> bool:
+    """Whether the user behind it is still logged in."""
     try:
-        return user_of(socket) == user
-    except NotLoggedIn:
+        return user_of(connection) == user
+    except (NotLoggedIn, OutOfScope):
         return False

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Query, Request, Response
+from fastapi import Depends, Header, Path, Query, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 from starlette.concurrency import run_in_threadpool
@@ -24,16 +24,18 @@ ERRORS: Responses = {
     status: {"model": ErrorAnswer, "description": description}
     for status, description in (
         (400, "The request is wrong; the sentence says how."),
-        (401, "Nobody is logged in."),
-        (403, "The request comes from a foreign page, or for a foreign host."),
+        (401, "Nobody is logged in, and no token is known."),
+        (403, "The token may not do this, or the request comes from a foreign page, or for a foreign host."),
         (404, "There is no such thing, or it is another user's."),
         (408, "The rest of the body stopped coming."),
         (413, "The body is too large."),
         (415, "The body is not marked as JSON."),
-        (429, "Too much at a time from one address."),
+        (429, "Too much at a time from one address, or too many runs that wait; Retry-After says when to come again."),
+        (503, "The server is about to end, or too many are connected; Retry-After says when to come again."),
         (507, "As much is kept as may be; the sentence says what to delete."),
     )
 }
+KEYED: Responses = {422: {"model": ErrorAnswer, "description": "Its Idempotency-Key came with another request before."}}
 CONFLICT: Responses = {409: {"model": ErrorAnswer, "description": "The thing is not as the caller believes."}}
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 
@@ -86,9 +88,13 @@ class LoomRoute(APIRoute):
                     raise HTTPException(415, "the body is not marked as JSON; send Content-Type: application/json")
                 return await handle(StrictRequest(request.scope, request.receive))
             except Exception as error:
-                return error_answer(error, f"{request.method} {self.path}")
+                return self.refused(error, f"{request.method} {self.path}")
 
         return answer
+
+    def refused(self, error: Exception, where: str) -> Response:
+        """What is answered where this was raised."""
+        return error_answer(error, where)
 
     def _check_query(self, request: Request) -> None:
         # a misspelt one would be ignored, and the answer taken for what was asked
@@ -123,6 +129,15 @@ User = Annotated[str, Depends(_user)]  # who asks
 # The id of a workflow, run, batch, result or draft, in a path.
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Limit = Annotated[int, Query(ge=1, le=MAX_ROWS, description="Rows at most.")]
+Key = Annotated[
+    str,
+    Header(
+        alias="Idempotency-Key",
+        max_length=255,
+        description="The same request with the same key is answered as the first was, and starts nothing, as long as "
+        "the runs of that are kept.",
+    ),
+]
 Before = Annotated[str, Query(max_length=128, description="The last row of the page before.")]
 # Of a node that was unfolded with `:` for each `/`.
 NodeName = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_]{0,63}(:[a-z0-9_]{1,64}){0,40}$")]

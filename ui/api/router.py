@@ -1,22 +1,31 @@
-"""The HTTP and WebSocket API under /loom: every route of the page, and their description as OpenAPI.
+"""The HTTP and WebSocket API under /loom and /v1: every route of the page, and their description as OpenAPI.
 
 Plain routes, no sub-application: behind a proxy that strips its prefix a mounted one would not be found.
 """
 
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
 
 from ... import __version__
 from ..access.answers import plain
 from ..access.gate import PREFIX
 from ..bundle import Bundle
 from ..contract.schema import definitions
-from ..errors import NotHere
+from ..errors import V1, NotHere
 from ..server import Server
 from . import apps, files, graphs, library, live_socket, page, runs
+from .following import Following
+from .openai import images, videos
+from .openai.route import ERRORS as V1_ERRORS
+from .openai.route import OpenAIRoute
 from .requests import ERRORS, LoomRoute
 
 SUMMARY = "Build, run and keep workflows. The page itself uses this API, and nothing else."
@@ -29,20 +38,31 @@ every request needs the cookie of `POST /login`.
 The WebSocket `/loom/live` tells what changed for its user, at most twelve times a second, and everything at first: each
 message is a `LiveMessage`. A run there holds only those of its nodes that changed.
 """
+SAID = {"type": "object", "description": "The text id and values of each sentence here, for who shows it translated."}
+SECURITY = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "A token of `latentloom token`."},
+    "session": {"type": "apiKey", "in": "cookie", "name": "access-token", "description": "What `POST /login` sets."},
+}
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
-def make_router(server: Server, bundle: Bundle) -> APIRouter:
-    """All routes over one server; its `routes` go into Gradio's app."""
+def make_router(server: Server, bundle: Bundle | None, beside: Sequence[BaseRoute] = ()) -> APIRouter:
+    """All routes over one server, for an app; without a bundle there are no files of the page. Those `beside` them are
+    described with them."""
     router = APIRouter(prefix=PREFIX, route_class=LoomRoute, responses=ERRORS)
     for part in (graphs, library, apps, runs, files, live_socket):
-        part.add_routes(router, server)
-    page.add_routes(router, server, bundle)
+        with tagged(router, part.__name__):
+            part.add_routes(router, server)
+    with tagged(router, page.__name__):
+        page.add_routes(router, server, bundle)
+
+    with tagged(router, "openai"):
+        router.routes.extend(openai_router(server).routes)
 
     @cache
     def openapi_data() -> dict[str, Any]:
         """Made for who asks: it takes as long as all the routes, and no page needs it."""
-        return described(router)
+        return described([*router.routes, *beside])
 
     @router.get("/openapi.json", include_in_schema=False)
     def openapi() -> Response:
@@ -55,10 +75,42 @@ def make_router(server: Server, bundle: Bundle) -> APIRouter:
     return router
 
 
-def described(router: APIRouter) -> dict[str, Any]:
-    """OpenAPI of all routes, with the messages of the WebSocket, for which it has no place."""
+def openai_router(server: Server) -> APIRouter:
+    """The routes of /v1, which refuse in OpenAI's form."""
+    router = APIRouter(prefix=V1, route_class=OpenAIRoute, responses=V1_ERRORS)
+    following = Following(server)
+    images.add_routes(router, server, following)
+    videos.add_routes(router, server, following)
+
+    @router.api_route("/{rest:path}", methods=METHODS, include_in_schema=False)
+    def unknown(request: Request, rest: str) -> Response:
+        raise NotHere(f"there is no {request.method} {V1}/{rest[:100]}; {PREFIX}/openapi.json lists what there is")
+
+    return router
+
+
+@contextlib.contextmanager
+def tagged(router: APIRouter, module: str) -> Iterator[None]:
+    """The routes that are added in here are told as those of a module, in what describes the API."""
+    before = len(router.routes)
+    yield
+    for route in router.routes[before:]:
+        if isinstance(route, APIRoute):
+            route.tags.append(module.rpartition(".")[2])
+            route.unique_id = route.name
+
+
+def described(routes: Sequence[BaseRoute]) -> dict[str, Any]:
+    """OpenAPI of all routes, with who may ask, and the messages of the WebSocket, for which it has no place."""
     found = get_openapi(
-        title="latentloom", version=__version__, summary=SUMMARY, description=DESCRIPTION, routes=router.routes
+        title="latentloom", version=__version__, summary=SUMMARY, description=DESCRIPTION, routes=routes
     )
-    found["components"]["schemas"] |= definitions("#/components/schemas/{model}")
+    schemas = found["components"]["schemas"]
+    schemas |= definitions("#/components/schemas/{model}")
+    taken = json.dumps([way.get("requestBody") for ways in found["paths"].values() for way in ways.values()])
+    for name, schema in schemas.items():
+        if "properties" in schema and f'/{name}"' not in taken:  # wherever an answer has sentences
+            schema["properties"].setdefault("said", SAID)
+    found["components"]["securitySchemes"] = SECURITY
+    found["security"] = [{name: []} for name in SECURITY] + [{}]  # none where the server has no login
     return found

@@ -1,8 +1,10 @@
 """The API's routes about runs: started, ordered, seen; and results: found, marked, put on boards, models hashed."""
 
+from contextlib import nullcontext
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
 
 from ...nodes.graph.graph import graph_from_plain
 from ...parallel.wording import worded
@@ -11,10 +13,14 @@ from ..access.answers import picture
 from ..contract import bodies, run
 from ..contract.kept import Upload
 from ..errors import NotHere
+from ..library.app_form import told_by_settings
+from ..library.named import named
+from ..runs.once import Asked
 from ..server import Server
 from ..store.paging import FIRST_ROWS
 from ..views.devices import accelerators, asked_place, devices_now
-from .requests import CONFLICT, Before, Id, Limit, NodeName, User, sends
+from .following import MOST_WAIT_S, Following
+from .requests import CONFLICT, KEYED, Before, Id, Key, Limit, NodeName, Responses, User, sends
 
 States = Annotated[list[run.State] | None, Query(description="Only runs in one of these states.")]
 Search = Annotated[
@@ -23,15 +29,19 @@ Search = Annotated[
 BatchId = Annotated[str, Query(max_length=64, description="Only runs that one request started.")]
 
 
+WorkflowName = Annotated[str, Path(min_length=1, max_length=200)]
+Wait = Annotated[float, Query(ge=0, le=MOST_WAIT_S, description="Seconds to wait at most until it is over.")]
+LastEvent = Annotated[str, Header(alias="Last-Event-ID", max_length=64, description="Of the last that was seen.")]
+EVENTS: Responses = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+    204: {"description": "The result was seen; there is nothing more."},
+}
+
+
 def add_routes(router: APIRouter, server: Server) -> None:
     runs = server.runs
-
-    @router.post("/runs", status_code=201)
-    def start(body: bodies.RunBody, user: User) -> run.Submitted:
-        """Put a run at the end of the queue, or one for each value of a sweep that can be made."""
-        graph, place = graph_from_plain(body.graph), _place(body, server.settings.place)
-        asked = body.model_dump(include={"overrides", "sweep", "targets", "workflow_id", "priority"})
-        return runs.submit(user, graph, place=place, is_forced=body.force, **asked)
+    _add_starts(router, server)
+    _add_following(router, server)
 
     @router.get("/runs")
     def list_runs(
@@ -40,11 +50,6 @@ def add_routes(router: APIRouter, server: Server) -> None:
         """The user's runs, newest first; `state` may be given several times."""
         found = runs.list(user, states=state or (), batch=batch, limit=limit, before=before)
         return [each.row() for each in found]
-
-    @router.get("/runs/{id}")
-    def get_run(id: Id, user: User) -> run.RunWithGraph:
-        """One run with its nodes and its workflow."""
-        return runs.get(user, id)
 
     @router.delete("/runs/{id}", status_code=204, responses=CONFLICT)
     def delete_run(id: Id, user: User) -> None:
@@ -72,7 +77,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
         runs.book.move(user, id, body.before)
 
     @router.get("/runs/{id}/previews/{node}", responses=sends("image/webp"))
-    def preview(id: Id, node: NodeName, user: User, s: Annotated[str, Query(max_length=20)] = "") -> Response:
+    def read_preview(id: Id, node: NodeName, user: User, s: Annotated[str, Query(max_length=20)] = "") -> Response:
         """The node's newest preview; `s` is its number, for the browser's sake only."""
         if (data := runs.preview(user, id, node.replace(":", "/"))) is None:
             raise NotHere(worded("node {} of this run has no preview yet; wait for its first step", node))
@@ -81,6 +86,56 @@ def add_routes(router: APIRouter, server: Server) -> None:
     _add_results(router, server)
     _add_boards(router, server)
     _add_hashes(router, server)
+
+
+def _add_starts(router: APIRouter, server: Server) -> None:
+    runs, settings = server.runs, server.settings
+
+    @router.post("/runs", status_code=201, responses=KEYED)
+    def start_run(body: bodies.RunBody, user: User, key: Key = "") -> run.Submitted:
+        """Put a run at the end of the queue, or one for each value of a sweep that can be made."""
+        by = Asked.of(key, "runs", body.model_dump_json())
+
+        def submit() -> run.Submitted:
+            graph, place = graph_from_plain(body.graph), _place(body, settings.place)
+            asked = body.model_dump(include={"overrides", "sweep", "targets", "workflow_id", "priority"})
+            return runs.submit(user, graph, place=place, is_forced=body.force, asked_by=by, **asked)
+
+        return runs.book.answers.once(user, by, submit)
+
+    @router.post("/workflows/{name}/runs", status_code=201, responses=KEYED)
+    def start_named_run(name: WorkflowName, body: bodies.NamedRunBody, user: User, key: Key = "") -> run.Submitted:
+        """Put a run of a workflow at the end of the queue, or one for each value of a sweep that can be made: by the id
+        or name of one that the user has saved, by the name or token of an app, or by a template's id. `params` are read
+        and checked as `--set` is; of an app they are its settings, and nothing is forced."""
+        by = Asked.of(key, "workflows", name, body.model_dump_json())
+
+        def submit() -> run.Submitted:
+            found = named(server.library, user, name)
+            values = found.values(body.params, body.sweep, settings.reading(user=user))
+            asked = {"sweep": body.sweep, "priority": body.priority, "workflow_id": found.workflow_id, "asked_by": by}
+            with told_by_settings(found.graph) if found.app else nullcontext():
+                forced = body.force and not found.app
+                return runs.submit(user, found.graph, overrides=values, is_forced=forced, **asked)
+
+        return runs.book.answers.once(user, by, submit)
+
+
+def _add_following(router: APIRouter, server: Server) -> None:
+    following = Following(server)
+
+    @router.get("/runs/{id}")
+    async def get_run(id: Id, user: User, wait: Wait = 0.0) -> run.RunWithGraph:
+        """One run with its nodes and its workflow; with `wait` once it is over, or as it is after so many seconds."""
+        if wait:
+            await following.until_over(user, [id], wait)
+        return await run_in_threadpool(server.runs.get, user, id)
+
+    @router.get("/runs/{id}/events", responses=EVENTS)
+    async def run_events(id: Id, user: User, request: Request, last: LastEvent = "") -> Response:
+        """What the run tells, as it happens: the lines of `latentloom run --json` as server-sent events, the last one a
+        `result`. `Last-Event-ID` goes on behind one that was seen."""
+        return following.events(request, user, id)
 
 
 def _place(body: bodies.RunBody, own: Place) -> Place | None:

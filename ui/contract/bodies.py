@@ -70,6 +70,17 @@ class RunBody(PlacedBody):
     """Among the user's own; "idle" gives way to everybody's."""
 
 
+class NamedRunBody(Body):
+    """One run of a workflow by its name, or with `sweep` (such as `seed=1..4`) one for each combination of values."""
+
+    params: Overrides = {}
+    """By a param's name, or for single inputs as node.socket. A text is read as `--set` reads it where none belongs."""
+    sweep: Annotated[list[LongText], Field(max_length=32)] = []
+    priority: Priority = "normal"
+    force: StrictBool = False
+    """Whether what is only reckoned, such as memory, keeps nothing from running."""
+
+
 class PublishBody(Body):
     version: Annotated[StrictInt, Field(ge=1)]
     """Of the saved workflow: which the app runs from now on."""

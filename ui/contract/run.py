@@ -206,6 +206,11 @@ class QueuePlace(Answer):
     """In seconds since the epoch on the server's clock; 0 of a run that waits, whose seconds do not pass yet."""
 
 
+def _no_default(schema: dict[str, Any]) -> None:
+    # null would be none of its type: it is left out then
+    schema.pop("default", None)
+
+
 class LiveMessage(Answer):
     """One message of the WebSocket: what changed since the last one; all of it where `full`."""
 
@@ -225,9 +230,9 @@ class LiveMessage(Answer):
     """Counts the changes of the user's results."""
     downloads: int
     """Counts the changes of the user's downloads, at most one a second."""
-    queue: list[QueuePlace] | SkipJsonSchema[None] = None
+    queue: list[QueuePlace] | SkipJsonSchema[None] = Field(None, json_schema_extra=_no_default)
     """Left out where it did not change."""
-    devices: list[DeviceNow] | SkipJsonSchema[None] = None
+    devices: list[DeviceNow] | SkipJsonSchema[None] = Field(None, json_schema_extra=_no_default)
     """Left out where they did not change."""
 
     def to_plain(self) -> dict[str, Any]:

@@ -46,15 +46,15 @@ def form_of(graph: Graph, specs: Specs, *, version: int) -> AppForm:
 def fields_of(graph: Graph, specs: Specs) -> dict[str, InputSpec]:
     """What each of the settings takes, in the order of the file."""
     known = with_subs(graph, specs)
-    fed: dict[str, InputSpec] = {}
-    for name, node, socket in _fed(graph):
+    first: dict[str, InputSpec] = {}
+    for name, node, socket in fed(graph):
         spec = known.get(graph.nodes[node].type)
         if spec and (found := spec.input(socket)):
-            fed.setdefault(name, found)
-    return {name: _field(name, param, fed.get(name)) for name, param in graph.params.items()}
+            first.setdefault(name, found)
+    return {name: _field(name, param, first.get(name)) for name, param in graph.params.items()}
 
 
-def _fed(graph: Graph) -> Iterator[tuple[str, str, str]]:
+def fed(graph: Graph) -> Iterator[tuple[str, str, str]]:
     """Each param with the node and socket of an input that it sets."""
     for name, node in graph.nodes.items():
         for socket, entry in node.inputs.items():
@@ -121,8 +121,8 @@ def shapes_of(graph: Graph, sizes: Mapping[str, Sizes]) -> dict[str, AppShape]:
 
 
 def _first(graph: Graph) -> list[tuple[str, str, str]]:
-    """As `_fed`, the first input of each."""
-    return [*{each[0]: each for each in reversed([*_fed(graph)])}.values()]
+    """As `fed`, the first input of each."""
+    return [*{each[0]: each for each in reversed([*fed(graph)])}.values()]
 
 
 @contextmanager

@@ -63,6 +63,9 @@ class RunRecord(RunParts, RunFacts):
     # What it was predicted to take when it was put into the queue; None where nobody could tell.
     predicted_s: float | None = None
     made: tuple[MadeFile, ...] = ()
+    point: int = 0  # of its sweep, from 1 on; older versions kept none
+    is_keyed: bool = False  # whether it was asked for with an Idempotency-Key, whose answer is kept beside its workflow
+    asked_as: dict[str, str] = Field(default_factory=dict)  # what `/v1` says of it again
 
     @property
     def is_over(self) -> bool:

@@ -14,11 +14,14 @@ from ...nodes.graph.graph import Graph
 from ..contract.run import Priority, QueuePlace
 from ..errors import Conflict
 from ..live import state
+from ..live.lines import RunLines
 from ..live.live import Live
 from ..live.state import MadeFile, Outcome, RunRecord
 from ..store.user_files import nothing
+from .once import Answered, Answers
 from .queue import RunQueue
 from .records import RunRecords
+from .tally import Tally
 
 logger = logging.getLogger("latentloom")
 
@@ -35,7 +38,10 @@ class RunBook:
         self._lock = threading.RLock()
         self._runs: dict[str, RunRecord] = {}
         self._queue = RunQueue(records.write_order)
+        self.tally = Tally()
         self._makers: dict[str, str] = {}  # the run of each result
+        self.answers = Answers()
+        self.lines = RunLines()
         self._took: dict[str, float] = {}  # seconds of the newest run of each batch that was made
         # The cancel tokens of the runs under way, in the order in which they began.
         self._cancels: dict[str, threading.Event] = {}
@@ -73,18 +79,30 @@ class RunBook:
         with self._lock:
             return not self._cancels and not self._queue.waiting
 
+    def queue(self) -> tuple[list[RunRecord], list[RunRecord], float]:
+        """The runs that wait, those under way, and the seconds that all of them take yet, where these are known."""
+        with self._lock:
+            waiting, running = ([self._runs[id] for id in ids] for ids in (self._queue.ids, self._cancels))
+            now = time.time()
+            left = [(place.left_s or 0.0, place.left_at or now) for place in map(self._place, (*waiting, *running))]
+            return waiting, running, sum(max(0.0, seconds - (now - at)) for seconds, at in left)
+
     def num_waiting(self, user: str) -> int:
         with self._lock:
             return sum(run.user == user for run in self._queue.waiting)
 
-    def add(self, runs: Sequence[RunRecord], graph: Graph) -> None:
+    def add(self, runs: Sequence[RunRecord], graph: Graph, answered: Answered | None = None) -> None:
         """New runs of one batch at the end of the queue; all of them or none. Raises `ValueError`."""
         user, batch = runs[0].user, runs[0].batch
         try:
             self.records.write_graph(user, batch, graph)
             for run in runs:
                 self.records.write(run)
+            if answered is not None:  # last: without it a server was killed that had told nobody of the runs
+                self.records.write_answer(answered)
             with self._lock:
+                if answered is not None:
+                    self.answers.hold(answered)
                 self._queue.add(runs)
                 for run in runs:
                     self._hold(run)
@@ -93,7 +111,7 @@ class RunBook:
             # half a batch would run after the next start, though its user was told that none does
             for run in runs:
                 self.records.remove(user, run.id)
-            self.records.remove_graph(user, batch)
+            self._forget_batch(user, batch)
             raise
 
     def begin_next(
@@ -108,13 +126,17 @@ class RunBook:
             self._cancels[id] = threading.Event()
             self._put(run)
             self._show_queue()
+            self.tally.begin(run)
             return run, self._cancels[id]
 
     def tell(self, id: str, event: Event) -> None:
         """An event of a node of a run that is running."""
         with self._lock:
             run = self._runs.get(id)
-            if run is None or run.is_over or event.node not in run.nodes:
+            if run is None or run.is_over:
+                return
+            self.lines.add(run, event)
+            if event.node not in run.nodes:
                 return
             node = state.after(run.nodes[event.node], event, now=time.time())
             self._runs[id] = run.model_copy(update={"nodes": {**run.nodes, event.node: node}})
@@ -128,6 +150,7 @@ class RunBook:
             run = self._runs.get(id)
             if run is None or run.is_over or made.node not in run.nodes:
                 return
+            self.lines.add_made(run, made)
             self._hold(state.with_results(run, (*run.made, made)), is_kept=False)
         self._live.count(run.user, "results")
 
@@ -138,6 +161,7 @@ class RunBook:
             if run.state == "done":
                 self._took[run.batch] = run.seconds
             self._put(run)
+            self.tally.end(run)
             self._show_queue()
         if run.made:
             self._live.count(run.user, "results")
@@ -152,6 +176,9 @@ class RunBook:
             self._put(again)
             if again.state == "waiting":
                 self._queue.add([again])
+                self.tally.begin_again()
+            else:
+                self.tally.end(again)
             self._show_queue()
         if before.made:
             self._live.count(before.user, "results")
@@ -165,7 +192,8 @@ class RunBook:
             waiting = [run for run in runs if run.state == "waiting"]
             self._queue.remove({run.id for run in waiting})
             for run in waiting:
-                self._put(state.ended(run, Outcome(state="cancelled"), now=time.time()))
+                self._put(over := state.ended(run, Outcome(state="cancelled"), now=time.time()))
+                self.tally.end(over)
             for run in runs:
                 if run.state == "running":
                     self._put(run.model_copy(update={"is_ending": True}))
@@ -211,13 +239,17 @@ class RunBook:
                 self._makers.pop(made.id, None)
             self._count_made(run, run.model_copy(update={"made": ()}))
             if not any(each.batch == run.batch for each in self._runs.values()):
-                self.records.remove_graph(user, run.batch)
-                self._took.pop(run.batch, None)
+                self._forget_batch(user, run.batch)
             self._live.remove_run(user, id)
             self._show_queue()
         if run.made:
             self._live.count(user, "results")
         return run
+
+    def _forget_batch(self, user: str, batch: str) -> None:
+        self.records.remove_graph(user, batch)
+        self.answers.forget(user, batch)
+        self._took.pop(batch, None)
 
     def forget_made(self, user: str, id: str, made_id: str) -> None:
         with self._lock:
@@ -292,7 +324,14 @@ class RunBook:
         return QueuePlace(**told, is_mine=True, left_s=left_s, left_at=left_at)
 
     def _recover(self) -> None:
+        for known in self.records.answers():
+            self.answers.hold(known)
         found = sorted(self.records.all(), key=lambda run: run.created)
+        untold = {run.id: run for run in found if run.state == "waiting" and not self.records.is_answered(run)}
+        for run in untold.values():  # whoever asked for it asks again
+            self.records.remove(run.user, run.id)
+            self.records.remove_graph(run.user, run.batch)
+        found = [run for run in found if run.id not in untold]
         for run in found:
             if run.state == "running":
                 self._put(state.recovered(run, now=time.time()))

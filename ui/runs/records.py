@@ -11,6 +11,9 @@ from ...pipelines.models.regular_file import read_regular
 from ..live.state import RunRecord
 from ..store.quota import Quota
 from ..store.user_files import ID, put_aside, read_graph_file, read_record, user_folder, write_graph_file, write_record
+from .once import Answered
+
+ANSWER = ".answer.json"
 
 
 class RunRecords:
@@ -51,8 +54,25 @@ class RunRecords:
         return read_graph_file(self._graph_path(user, batch))
 
     def remove_graph(self, user: str, batch: str) -> None:
-        with self.quota.changing(user, "runs", path := self._graph_path(user, batch)):
-            path.unlink(missing_ok=True)
+        """And the answer to the key by which it was asked for."""
+        paths = self._graph_path(user, batch), self._answer_path(user, batch)
+        with self.quota.changing(user, "runs", *paths):
+            for path in paths:
+                path.unlink(missing_ok=True)
+
+    def write_answer(self, answered: Answered) -> None:
+        path = self._answer_path(answered.user, answered.answer.batch)
+        with self.quota.changing(answered.user, "runs", path):
+            write_record(path, answered)
+
+    def answers(self) -> Iterator[Answered]:
+        for path in sorted(self._data_dir.glob(f"users/*/batches/[!.]*{ANSWER}")):
+            if (answered := read_record(path, Answered)) is not None:
+                yield answered
+
+    def is_answered(self, run: RunRecord) -> bool:
+        """Whether whoever asked for it with a key may have been answered."""
+        return not run.is_keyed or self._answer_path(run.user, run.batch).exists()
 
     def write_order(self, ids: Iterable[str]) -> None:
         """The order of the queue, all users together."""
@@ -74,3 +94,6 @@ class RunRecords:
 
     def _graph_path(self, user: str, batch: str) -> Path:
         return user_folder(self._data_dir, user) / "batches" / f"{batch}.json"
+
+    def _answer_path(self, user: str, batch: str) -> Path:
+        return self._graph_path(user, batch).with_suffix(ANSWER)

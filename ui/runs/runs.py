@@ -32,7 +32,7 @@ from ...nodes.registry import SPECS
 from ...parallel.wording import worded
 from ...pipelines.values import Place, from_plain, to_plain
 from ..contract.run import LeftOut, NodeState, Priority, RunWithGraph, State, Submitted
-from ..errors import NoRoom, NotHere
+from ..errors import Draining, NoRoom, NotHere, TooMany
 from ..live.live import Live
 from ..live.state import AGAIN, Outcome, RunRecord
 from ..settings import Settings
@@ -44,12 +44,12 @@ from ..worker.process import WorkerProcess
 from ..worker.wire import Line, Order, Picture
 from ..worker.work import Here, WorkerLost
 from .book import RunBook
+from .once import NO_KEY, Asked
 from .records import RunRecords
 from .workers import RunWorkers
 
 logger = logging.getLogger("latentloom")
 
-MAX_WAITING = 1000
 MOST_TOLD = 10  # points of a sweep that are left out; of the rest only how many there are
 CLOSE_S = 10.0
 PREVIEW_SIDE = 512
@@ -75,6 +75,7 @@ class Runs:
         self._previews: OrderedDict[str, dict[str, Picture]] = OrderedDict()  # the newest of each node, by run
         self._seeing = threading.Lock()
         self.work = work or Here(settings.cache_dir, specs=specs)
+        self._is_draining = False
         self._quota = quota or Quota(settings.data_dir)
         self.book = RunBook(RunRecords(settings.data_dir, quota=self._quota), live)
         self._submitting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # by user
@@ -94,12 +95,24 @@ class Runs:
         place: Place | None = None,
         is_forced: bool = False,
         priority: Priority = "normal",
+        asked_by: Asked = NO_KEY,
+        asked_as: Mapping[str, str] | None = None,
     ) -> Submitted:
         """Put a run, or one for each point of a sweep that can be made, into the queue. What is only reckoned keeps
-        none from it that `is_forced`. Raises `GraphError` where nothing can be made, or `ValueError`."""
+        none from it that `is_forced`; `asked_by` is for `Answers.once`. Raises `GraphError` where
+        nothing can be made, `Draining`, or `ValueError`."""
+        if self._is_draining:
+            raise Draining(
+                "this server is about to end, and takes no more runs; send it to another, or once it is back"
+            )
         settings, asked = self._settings, dict(overrides or {})
         workspace = settings.reading(place or settings.place, user=user)
         swept = parse_sweep(graph, self._specs, sweep, given=asked, workspace=workspace)
+        if len(swept) > settings.most_points:
+            told = worded(
+                "--sweep asks for {} runs; at most {} are made; sweep fewer values", len(swept), settings.most_points
+            )
+            raise ValueError(told)
         batch, now, name = fresh_id(), time.time(), folder_name(graph.name, most=50) or "run"
         day, ids = time.strftime("%Y-%m-%d", time.localtime(now)), [fresh_id() for _ in swept]
         folders = [f"{day}/{name}-{id[:8]}" for id in ids]
@@ -138,6 +151,9 @@ class Runs:
                 plan="" if place is None else place.plan,
                 place={} if place is None else to_plain(place),
                 folder=folders[number],
+                point=number + 1,
+                is_keyed=bool(asked_by.key),
+                asked_as=dict(asked_as or {}),
                 nodes=dict.fromkeys(needs.order, NodeState()),
             )
             for number, (id, varied) in enumerate(zip(ids, swept, strict=True))
@@ -148,14 +164,15 @@ class Runs:
             seconds = predicted_seconds(points[runs[0].id].ready(), runs[0].nodes, workspace=workspace)
             runs = [run.model_copy(update={"predicted_s": seconds}) for run in runs]  # how long others wait
         num_bytes = len(graph_bytes(graph)) + len(runs) * len(runs[0].model_dump_json())
+        ids, first_out = tuple(run.id for run in runs), left_out[:MOST_TOLD]
+        made = Submitted(batch=batch, runs=ids, left_out=first_out, num_left_out=len(left_out), shared_out=shared)
         with self._submitting[user]:  # or two at once would both find room for one
             self._check_waiting(user, len(runs))
             self._quota.check(user, "runs", num_bytes=num_bytes, count=len(runs))
             self._quota.check(user, "results", num_bytes=0, count=1)
-            self.book.add(runs, graph)
+            self.book.add(runs, graph, asked_by.answered(user, made))
         self._workers.wake()
-        ids, told = tuple(run.id for run in runs), left_out[:MOST_TOLD]
-        return Submitted(batch=batch, runs=ids, left_out=told, num_left_out=len(left_out), shared_out=shared)
+        return made
 
     def _sound(
         self,
@@ -244,18 +261,24 @@ class Runs:
         """No run begins while this is entered. Raises `Conflict` while one is under way."""
         return self._workers.held()
 
+    def drain(self, timeout_s: float) -> None:
+        """No run is taken and none begins from now on; waits so long for those under way."""
+        self._is_draining = True
+        self._workers.drain(timeout_s)
+
     def close(self) -> None:
         self._workers.close(CLOSE_S)
         self.work.close()
 
     def _check_waiting(self, user: str, count: int) -> None:
-        if (waiting := self.book.num_waiting(user)) + count > MAX_WAITING:
-            raise ValueError(
+        most = self._settings.most_waiting
+        if (waiting := self.book.num_waiting(user)) + count > most:
+            raise TooMany(
                 worded(
                     "{} more runs would make {} that wait; at most {} may; sweep fewer values, or wait",
                     count,
                     waiting + count,
-                    MAX_WAITING,
+                    most,
                 )
             )
 
@@ -286,6 +309,8 @@ class Runs:
                 seen.add(told.made.id)
                 self.book.add_made(run.id, told.made)
             if told.event is not None:
+                node = graph.nodes.get(told.event.node)
+                self.book.tally.hear(told.event, node.type if node is not None else "other")
                 if told.picture is not None:
                     with self._seeing:
                         self._previews.setdefault(run.id, {})[told.event.node] = told.picture

@@ -64,6 +64,13 @@ class RunWorkers:
                 self._is_held = False
                 self._changed.notify_all()
 
+    def drain(self, timeout_s: float) -> None:
+        """No run begins any more; waits so long for those under way. One whose worker dies is left to a new server."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._under_way, timeout_s)
+
     def close(self, timeout_s: float) -> None:
         """End the runs under way at their next step; a new server begins them again. Waits so long for all of them."""
         with self._changed:

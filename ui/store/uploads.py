@@ -9,7 +9,7 @@ import contextlib
 import re
 import shutil
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,11 +55,17 @@ class Intake:
     @asynccontextmanager
     async def body(self, request: Request) -> AsyncIterator[Path]:
         """The body of a request as a file, which is gone afterwards. Raises `ValueError` when it cannot be written."""
+        async with self.file(request.stream()) as path:
+            yield path
+
+    @asynccontextmanager
+    async def file(self, chunks: AsyncIterable[bytes]) -> AsyncIterator[Path]:
+        """The same of anything that comes piece by piece."""
         with ExitStack() as stack:
             try:
                 path = Path(stack.enter_context(TemporaryDirectory(dir=self._scratch))) / "file"
                 with open(path, "wb", opener=private) as file:
-                    async for chunk in request.stream():
+                    async for chunk in chunks:
                         file.write(chunk)
             except OSError as error:
                 reason = (error.strerror or str(error)).lower()

@@ -28,11 +28,12 @@ from ...pipelines.components.memory import Held
 from ..contract.shown import PlanMachine
 from ..errors import Conflict
 from ..live.state import Outcome
-from .wire import Ask, Cancel, Line, Message, Order, Start, read_line, written
+from .wire import Ask, Cancel, Counts, Line, Message, Order, Start, read_line, written
 from .work import Tell, WorkerLost
 
 LOOK_S = 0.1  # how often whoever waits for the worker looks whether its run is cancelled, or held up
-SILENT_S = 3.0  # a worker with a run says something three times as often
+SILENT_S = 3.0  # a worker says something three times as often
+LOST_S = 60.0  # a worker that is silent for so long is not counted on; loading may keep it silent for less
 LIMIT_S = 10.0
 LOADED_S = 5.0
 MEASURED_S = 300.0
@@ -48,6 +49,9 @@ Said = queue.Queue[Line | None]
 MOST_SAID = 8
 
 
+WorkState = Literal["ok", "starting", "worker", "ranks"]  # see ui/service/health.py
+
+
 class _Process:
     """One worker, from its start to its end."""
 
@@ -55,6 +59,7 @@ class _Process:
         self.held: tuple[str, str] | None = None  # the run, and the node of it, for which it was ended
         self.refusal: Line | None = None  # why it could not begin
         self.is_alive = True
+        self.counts: Counts | None = None  # the newest; None before it has begun
         self._problem: OSError | None = None
         self._listening: dict[str | int, Said] = {}
         self._small: dict[int, tuple[str, str]] = {}  # the nodes that use no device and work now, by their threads
@@ -94,6 +99,11 @@ class _Process:
             with self._lock:
                 self._listening.pop(to, None)
 
+    @property
+    def silence_s(self) -> float:
+        """For how long nothing was heard of it."""
+        return time.monotonic() - self._heard
+
     def send(self, order: Message) -> None:
         # never waits: a worker that is held up reads nothing
         self._orders.put(written(order))
@@ -101,7 +111,7 @@ class _Process:
     def end_if_held(self) -> None:
         """Kill the worker where a small node has kept it from saying and doing anything else for too long."""
         with self._lock:
-            if time.monotonic() - self._heard < SILENT_S:
+            if self.silence_s < SILENT_S:
                 self._noted.clear()
                 return
             used = processor_s(self.pid) if self._small else {}
@@ -160,6 +170,8 @@ class _Process:
     def _hear(self, line: Line) -> None:
         with self._lock:
             self._heard = time.monotonic()
+            if line.counts is not None:
+                self.counts = line.counts
             if line.event is not None:
                 whose = (line.run, line.event.node)
                 if line.event.kind in ENDS:
@@ -200,6 +212,29 @@ class WorkerProcess:
         self._cache_dir = cache_dir
         self._lock = threading.Lock()
         self._process: _Process | None = None
+        self._was_refused = False
+        self.starts = 0  # how many workers there were
+        self._ended_restarts = 0  # of ranks of workers that have ended
+
+    @property
+    def restarts(self) -> int:
+        """How many ranks were replaced by others."""
+        counts = self._process.counts if self._process is not None else None
+        return self._ended_restarts + (counts.restarts if counts is not None else 0)
+
+    def state(self) -> WorkState:
+        """Whether runs are made. A worker that has died is begun anew: `ok` comes with what that says first."""
+        if (process := self._process) is None or not process.is_alive:
+            self._was_refused = process is not None and process.refusal is not None
+            try:
+                process = self.start()
+            except ValueError:
+                return "worker"
+        if (counts := process.counts) is None:
+            return "worker" if self._was_refused else "starting"
+        if process.silence_s > LOST_S:
+            return "worker"
+        return "ranks" if counts.are_failing else "ok"
 
     @property
     def pid(self) -> int:
@@ -210,6 +245,8 @@ class WorkerProcess:
         """The worker, begun anew where it has ended. Raises `ValueError` where the system has no room for it."""
         with self._lock:
             if self._process is None or not self._process.is_alive:
+                self._ended_restarts = self.restarts
+                self.starts += 1
                 self._process = _Process(Start(cache_dir=self._cache_dir, doors=doors.order()))
             return self._process
 

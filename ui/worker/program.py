@@ -17,14 +17,14 @@ from ...parallel.errors import code_of
 from ...parallel.machine import logs
 from ...parallel.ranks.guard import die_with_parent
 from ...pipelines import doors
-from ...pipelines.pools import POOLS
-from .wire import Ask, Line, Order, Start, read_order, written
+from ...pipelines.pools import POOLS, rank_counts
+from .wire import Ask, Counts, Line, Order, Start, read_order, written
 from .work import Here, Tell, stopped
 
 logger = logging.getLogger("latentloom")
 
 PREVIEW_S = 1 / 13  # a page is told of changes twelve times a second at most
-ALIVE_S = 1.0  # so often it says that it is alive while it has work: whoever holds the interpreter keeps it from that
+ALIVE_S = 1.0  # so often it says that it is alive: whoever holds the interpreter keeps it from that
 
 
 def main(server: int) -> None:
@@ -108,9 +108,9 @@ class Worker:
 
     def _live(self) -> None:
         while True:
+            restarts, are_failing = rank_counts()
+            self._tell(Line(counts=Counts(restarts=restarts, are_failing=are_failing)))
             time.sleep(ALIVE_S)
-            if self._cancels:
-                self._tell(Line())
 
     def _tell(self, line: Line) -> None:
         data = written(line)

@@ -5,7 +5,7 @@
     Order    server  a run is to be made                             Line with `event`, ..., `outcome` of this run
     Cancel   server  a run is to end at its next step
     Ask      server  what is loaded, or to measure the machine       Line with `answer`
-    Line     worker  something happened in a run, or was answered
+    Line     worker  something happened in a run, or was answered; and each second, as a sign of life
     (end)    server  it has ended, or is about to
 
 Nothing is pickled. A preview is a small picture, in base64.
@@ -71,8 +71,16 @@ class Picture:
     pixels: bytes
 
 
+class Counts(Message):
+    """How the ranks of the worker fare."""
+
+    restarts: int = 0  # how many processes of ranks were replaced by others
+    are_failing: bool = False  # whether ranks cannot be started, though it was tried several times
+
+
 class Line(Message):
-    """One of: what a run tells, its end, an answer, an error alone (why it cannot begin), or nothing: it is alive."""
+    """One of: what a run tells, its end, an answer, an error alone (why it cannot begin), or how the ranks fare, which
+    says that the worker is alive."""
 
     run: str = ""
     event: Event | None = None  # without its preview, which is `picture`
@@ -81,6 +89,7 @@ class Line(Message):
     thread: int = 0  # with the start of a node that uses no device: the system's number of the thread in which it works
     outcome: Outcome | None = None
 
+    counts: Counts | None = None
     answer: int = 0
     value: Any = None
     error: str = ""

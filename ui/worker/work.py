@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ...nodes.execution.attempt import Attempt, attempt, open_caches, workspace_of
 from ...nodes.execution.events import Event
@@ -59,6 +59,7 @@ class Here:
     def __init__(self, cache_dir: Path, *, specs: Mapping[str, NodeSpec] = SPECS) -> None:
         self._specs = specs
         self._caches = open_caches(cache_dir)
+        self.pid, self.starts, self.restarts = 0, 1, 0  # as `WorkerProcess` has them
 
     def make(self, order: Order, tell: Tell, cancel: Token) -> Outcome:
         """Raises what keeps the run from beginning."""
@@ -94,6 +95,10 @@ class Here:
 
     def loaded(self) -> Sequence[Held]:
         return loaded()
+
+    def state(self) -> Literal["ok"]:
+        """Whether runs are made, as `WorkerProcess` says it."""
+        return "ok"
 
     def measured(self) -> PlanMachine:
         from ..views.plan_view import measured

@@ -66,6 +66,7 @@ export interface Contract {
   ModelsView: ModelsView;
   MoveBody: MoveBody;
   NamedGraph: NamedGraph;
+  NamedRunBody: NamedRunBody;
   NewWorkflowBody: NewWorkflowBody;
   NoStrategies: NoStrategies;
   NodeState: NodeState;
@@ -1334,6 +1335,20 @@ export interface NamedGraph {
    * A workflow file.
    */
   graph: GraphFile;
+}
+/**
+ * One run of a workflow by its name, or with `sweep` (such as `seed=1..4`) one for each combination of values.
+ */
+export interface NamedRunBody {
+  params?: {
+    [k: string]: boolean | number | string | (boolean | number | string)[];
+  };
+  /**
+   * @maxItems 32
+   */
+  sweep?: string[];
+  priority?: "next" | "normal" | "idle";
+  force?: boolean;
 }
 export interface NewWorkflowBody {
   /**

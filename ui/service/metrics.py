@@ -1,0 +1,170 @@
+"""What a service tells Prometheus, made anew for each look: queue, runs, stages, memory, ranks, predictions."""
+
+import functools
+import logging
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Response
+
+from ...parallel.machine.now import devices_now
+from ..api.requests import ERRORS, LoomRoute
+from ..errors import NotHere
+from ..runs.tally import BUCKETS_S, Seconds
+from ..server import Server
+from .health import Health
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+    from prometheus_client.registry import CollectorRegistry
+
+logger = logging.getLogger("latentloom")
+
+MISSING = "metrics need prometheus-client, which is not installed; run: pip install 'latentloom[serve]'"
+PREFIX = "latentloom_"
+
+
+class Metrics:
+    """A collector. Raises `ValueError` where prometheus-client is not installed."""
+
+    def __init__(self, server: Server, health: Health) -> None:
+        try:
+            import prometheus_client
+        except ModuleNotFoundError:
+            raise ValueError(MISSING) from None
+        self._server, self._health = server, health
+        self.registry: CollectorRegistry = prometheus_client.CollectorRegistry()
+        self.registry.register(self)
+
+    def text(self) -> bytes:
+        from prometheus_client import generate_latest
+
+        return generate_latest(self.registry)
+
+    def listen(self, port: int) -> None:
+        """Answer on the loopback, without a token, until the process ends. Raises `ValueError`."""
+        from prometheus_client import start_http_server
+
+        try:
+            start_http_server(port, addr="127.0.0.1", registry=self.registry)
+        except (OSError, OverflowError) as error:
+            raise ValueError(f"--metrics-port {port} cannot be listened on ({error}); give another") from None
+
+    def describe(self) -> list["Metric"]:
+        """Nothing: it would be asked while it is registered."""
+        return []
+
+    def collect(self) -> Iterator["Metric"]:
+        yield from self._queue()
+        yield from list(self._runs())  # at once: it holds a lock
+        yield from self._machine()
+
+    def _queue(self) -> Iterator["Metric"]:
+        waiting, running, left_s = self._server.runs.book.queue()
+        oldest = min((run.created for run in waiting), default=time.time())
+        yield _gauge("queue_runs", "Runs that wait.", len(waiting))
+        yield _gauge("queue_oldest_seconds", "For how long the oldest of them has waited.", time.time() - oldest)
+        yield _gauge("queue_seconds", "What runs that wait and run will take, as far as that is known.", left_s)
+        yield _gauge("running_runs", "Runs that are under way.", len(running))
+        yield _gauge("ready", "Whether it may be sent work, as /readyz says.", float(self._health.state() == "ok"))
+
+    def _runs(self) -> Iterator["Metric"]:
+        from prometheus_client.core import SummaryMetricFamily
+
+        tally = self._server.runs.book.tally
+        with tally.lock:
+            ended = {(state, code or "ok"): count for (state, code), count in tally.ended.items()}
+            yield _counter(
+                "runs", "Runs that are over, by how they ended and the code of their error.", "state code", ended
+            )
+            yield _counter("runs_begun_again", "Runs whose worker died, and that began again.", "", tally.begun_again)
+            yield _histogram("wait_seconds", "For how long runs waited before they began.", tally.waited)
+            yield _histogram("run_seconds", "What runs took from their beginning.", tally.took)
+            stages = SummaryMetricFamily(PREFIX + "stage_seconds", "What nodes took, by their type.", labels=["stage"])
+            for stage, seconds in tally.stages.items():
+                stages.add_metric([stage], count_value=seconds.count, sum_value=seconds.sum_s)
+            yield stages
+            cached = {(where,): count for where, count in tally.cached.items()}
+            yield _counter("cached_nodes", "Nodes that were not made, by where their results were.", "where", cached)
+            yield _counter("sent_bytes", "What ranks sent to each other.", "", tally.sent_bytes)
+            for name, index, says in (("predicted", 0, "was predicted for"), ("taken", 1, "was taken by")):
+                found = {(part,): both[index] for part, both in tally.predicted.items()}
+                says = f"What {says} the parts of denoises that had a prediction."
+                yield _counter(f"{name}_seconds", says, "part", found)
+
+    def _machine(self) -> Iterator["Metric"]:
+        from prometheus_client.core import GaugeMetricFamily
+
+        work = self._server.runs.work
+        yield _counter("rank_restarts", "Ranks that died and were replaced.", "", work.restarts)
+        yield _counter("worker_restarts", "Workers that died and were replaced.", "", max(0, work.starts - 1))
+        memory = GaugeMetricFamily(PREFIX + "memory_bytes", "Resident memory.", labels=["process"])
+        for name, num_bytes in resident_bytes(work.pid).items():
+            memory.add_metric([name], num_bytes)
+        yield memory
+        used = GaugeMetricFamily(PREFIX + "device_used_bytes", "Memory in use, whoever uses it.", labels=["device"])
+        try:
+            for device in devices_now():
+                used.add_metric([device.name], device.used_bytes)
+        except Exception:  # all other numbers are told without it
+            logger.warning("the devices could not be looked at", exc_info=True)
+        yield used
+
+
+def resident_bytes(worker: int) -> dict[str, int]:
+    """Of the server, of the worker, and of its ranks with the process that forks them; shared memory counts in each."""
+    import psutil
+
+    found = {"server": psutil.Process().memory_info().rss, "worker": 0, "ranks": 0}
+    try:
+        process = psutil.Process(worker) if worker else None
+        for each in [process, *process.children(recursive=True)] if process is not None else []:
+            found["worker" if each is process else "ranks"] += each.memory_info().rss
+    except psutil.Error:  # one has just ended
+        pass
+    return found
+
+
+def _gauge(name: str, says: str, value: float) -> "Metric":
+    from prometheus_client.core import GaugeMetricFamily
+
+    return GaugeMetricFamily(PREFIX + name, says, value=value)
+
+
+def _counter(name: str, says: str, labels: str, values: Any) -> "Metric":
+    from prometheus_client.core import CounterMetricFamily
+
+    if not labels:
+        return CounterMetricFamily(PREFIX + name, says, value=values)
+    family = CounterMetricFamily(PREFIX + name, says, labels=labels.split())
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
+
+
+def _histogram(name: str, says: str, seconds: Seconds) -> "Metric":
+    from prometheus_client.core import HistogramMetricFamily
+
+    counts, so_far = [], 0
+    for bound in (*BUCKETS_S, float("inf")):
+        so_far += seconds.buckets[bound]
+        counts.append((str(bound) if bound < float("inf") else "+Inf", so_far))
+    return HistogramMetricFamily(PREFIX + name, says, buckets=counts, sum_value=seconds.sum_s)
+
+
+def routes(server: Server, health: Health) -> APIRouter:
+    """`/metrics`, for who may read."""
+    router = APIRouter(tags=["service"], route_class=LoomRoute, responses=ERRORS)
+    collector = functools.cache(Metrics)
+
+    @router.get("/metrics", operation_id="read_metrics", responses={200: {"content": {"text/plain": {}}}})
+    def metrics() -> Response:
+        """What happens here, for Prometheus. Refused where prometheus-client is not installed."""
+        try:
+            text = collector(server, health).text()
+        except ValueError as error:
+            raise NotHere(str(error)) from None
+        return Response(text, media_type="text/plain; version=0.0.4")
+
+    return router
