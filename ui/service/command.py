@@ -30,7 +30,8 @@ def serve(settings: Settings, *, grace_s: float, metrics_port: int = 0) -> None:
     """Serve until SIGTERM. Raises `ValueError` for what keeps it from listening."""
     if not 0 <= grace_s <= 86400:
         raise ValueError(f"--grace is {grace_s:g}; give seconds from 0 to 86400")
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")  # unless it is set up already
+    if not logging.getLogger("latentloom").hasHandlers():
+        logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("latentloom.access").setLevel(logging.INFO)
     check_port(settings.host, settings.port)
     stop = threading.Event()
