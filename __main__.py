@@ -155,12 +155,13 @@ def run_command(arguments: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from .nodes.files.picture_files import pixel_limit
-    from .nodes.headless.job import read_job
+    from .nodes.headless.job_list import read_jobs, share
     from .nodes.headless.terminal import run_shown
 
+    asked = {"settings": arguments.set, "sweeps": arguments.sweep, "out": arguments.out, "name": arguments.name}
+    listed = read_jobs(arguments.files, arguments.jobs, allowed=_allowed(arguments), **asked)
     job = replace(
-        read_job(arguments.file, settings=arguments.set, sweeps=arguments.sweep, allowed=_allowed(arguments)),
-        out=arguments.out,
+        share(listed, arguments.shard, os.environ),
         cache_dir=None if arguments.no_cache else arguments.cache or user_cache(),
         resume=arguments.resume,
         place=_place(arguments),

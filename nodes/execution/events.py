@@ -27,6 +27,7 @@ class Event:
     kind: Kind
     run: str
     point: int = 0  # of a sweep, from 1 on; 0 where nobody counts
+    workflow: str = ""  # the file, of several that are run one after another
     node: str = ""
     time_s: float = 0.0  # since the run began
     done: int = 0
@@ -53,7 +54,20 @@ class Event:
 
     def to_plain(self) -> dict[str, Any]:
         """Without the preview and without fields that say nothing."""
-        names = ("kind", "run", "point", "node", "time_s", "done", "total", "message", "is_loading", "code", "seconds")
+        names = (
+            "kind",
+            "run",
+            "point",
+            "workflow",
+            "node",
+            "time_s",
+            "done",
+            "total",
+            "message",
+            "is_loading",
+            "code",
+            "seconds",
+        )
         plain: dict[str, Any] = {name: getattr(self, name) for name in (*names, "left_s", "run_left_s", "folder")}
         plain["overrides"] = dict(self.overrides)
         plain["ranks"] = [dataclasses.asdict(rank) for rank in self.ranks]

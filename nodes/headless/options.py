@@ -9,9 +9,16 @@ FOLDERS: dict[str, Any] = {"action": "append", "type": Path, "default": [], "met
 
 def run_options(run: argparse.ArgumentParser) -> None:
     add = run.add_argument
-    add("file", type=Path, help="a workflow, or a picture, video or sound that latentloom made")
+    says = "a workflow, or a picture, video or sound that latentloom made; of several each is run, one after another"
+    add("files", type=Path, nargs="*", metavar="FILE", help=says)
+    says = "a file, or - for the input, with a job on each line: " + '{"workflow": ..., "params": {...}}'
+    add("--jobs", type=Path, metavar="FILE", help=says)
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter, or node.socket")
-    add("--sweep", action="append", default=[], metavar="NAME=1..4", help="a run for each value: 1..4 or a,b,c")
+    add("--sweep", action="append", default=[], metavar="NAME=1..4", help="a run for each: 1..9:2 or a,b,c")
+    says = "of several runs every N-th, with I from 0 on (default: that of a Slurm array's or an indexed Job's task)"
+    add("--shard", default="", metavar="I/N", help=says)
+    says = "of each run's folder: {workflow}, {index}, {date} or a value such as {seed}; no other result is replaced"
+    add("--name", default="", metavar="TEMPLATE", help=says)
     add("--out", type=Path, default=Path("output"), metavar="DIR", help="where results go (default: output)")
     add("--resume", action="store_true", help="skip runs that are complete already; those that failed come last")
     add("--force", action="store_true", help="run what seems too large, which is an estimate")

@@ -14,6 +14,7 @@ from typing import Any
 from ...pipelines.costs.run import duration
 from ..execution.events import Event
 from ..execution.manifest import MANIFEST_FILE
+from ..graph.graph import Graph
 from .headless import Report, Tally, run_headless
 from .job import Headless
 from .lifetime import interrupts
@@ -30,28 +31,29 @@ _printing = threading.Lock()  # runs that overlap tell of their events from thre
 
 def run_shown(job: Headless, *, as_json: bool, debug: bool, stops_on_error: bool) -> Tally:
     """Run a job until it ends or Ctrl-C is pressed, and tell of it; with `debug` also where an error came from."""
-    titles = {name: node.title or name for name, node in job.graph.nodes.items()}
-    cancel, is_sweep = threading.Event(), len(job.sweep) > 1
-    sink = event_printer(cancel) if as_json else ProgressBars(titles)
-    tally = Tally(len(job.sweep), stops_on_error=stops_on_error)
+    cancel = threading.Event()
+    sink = event_printer(cancel) if as_json else ProgressBars({point.number: point.graph for point in job.points})
+    tally = Tally(job.num_runs, stops_on_error=stops_on_error)
     with interrupts(cancel):
         for report in run_headless(job, tally, sink=sink, cancel=cancel):
-            print_report(report, as_json=as_json, debug=debug, is_one_of_many=is_sweep)
-        if is_sweep:
+            print_report(report, as_json=as_json, debug=debug, is_one_of_many=job.is_sweep)
+        if job.is_sweep:
             print_tally(tally, as_json=as_json)
     return tally
 
 
 class ProgressBars:
-    """An event sink, also of several runs at a time."""
+    """An event sink, also of several runs at a time; nodes are called as the workflow of their point has them."""
 
-    def __init__(self, titles: Mapping[str, str]) -> None:
-        self._titles = titles
+    def __init__(self, graphs: Mapping[int, Graph]) -> None:
+        self._graphs = graphs
         self._lock = threading.Lock()
         self._bars: dict[tuple[str, str], Any] = {}
 
     def __call__(self, event: Event) -> None:
-        name = self._titles.get(event.node, event.node)
+        graph = self._graphs.get(event.point)
+        node = graph.nodes.get(event.node) if graph else None
+        name = (node and node.title) or event.node
         with self._lock:  # runs that overlap tell from threads of their own
             if event.kind == "progress":
                 self._advance(event, name)
