@@ -159,15 +159,18 @@ def run_command(arguments: argparse.Namespace) -> int:
     from .nodes.headless.terminal import run_shown
 
     asked = {"settings": arguments.set, "sweeps": arguments.sweep, "out": arguments.out, "name": arguments.name}
-    listed = read_jobs(arguments.files, arguments.jobs, allowed=_allowed(arguments), **asked)
+    job = read_jobs(arguments.files, arguments.jobs, allowed=_allowed(arguments), **asked)
+    if arguments.shard or job.is_sweep:
+        job = share(job, arguments.shard, os.environ)
     job = replace(
-        share(listed, arguments.shard, os.environ),
+        job,
         cache_dir=None if arguments.no_cache else arguments.cache or user_cache(),
         resume=arguments.resume,
         place=_place(arguments),
         shares_out=arguments.replicas is None,
         max_pixels=pixel_limit(arguments.max_pixels),
         is_forced=arguments.force,
+        overwrites=arguments.overwrite,
     )
     tally = run_shown(job, as_json=arguments.json, debug=arguments.debug, stops_on_error=arguments.stop_on_error)
     if tally.state == "failed" and tally.is_retryable:
@@ -194,7 +197,7 @@ def _place(arguments: argparse.Namespace) -> Place:
 
 def check_command(arguments: argparse.Namespace) -> int:
     from .nodes.headless.foretold import as_plain, as_text, is_refused
-    from .nodes.headless.job import check_file
+    from .nodes.headless.job_list import check_file
 
     found = check_file(arguments.file, settings=arguments.set, sweeps=arguments.sweep, allowed=_allowed(arguments))
     code = BAD if is_refused(found) else OK

@@ -46,11 +46,7 @@ class Point:
     is_alone: bool = True  # whether there is no other, and no list that could have had one
     number: int = 1  # in the sweep or the list, from 1 on
     origin: str = ""  # where its list of jobs asks for it, such as "line 3"
-
-    @property
-    def workflow(self) -> str:
-        """The workflow's file as it was named, where there may be several; else empty."""
-        return str(self.file) if self.origin else ""
+    workflow: str = ""  # the file as the list names it
 
     def ready(self) -> Ready:
         """Prepared once where it is alone; each time that it is asked for where it is not, since thousands of points

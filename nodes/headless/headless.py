@@ -25,6 +25,7 @@ from ..execution.preflight import UNKNOWN_WORDS, blocking
 from ..execution.records import RunResult
 from ..execution.schedule import schedule
 from ..execution.watch import Token, next_on, overlapped, width_of
+from ..files.picture_files import WORKFLOW_KEY
 from ..files.workspace import Workspace
 from ..graph.problems import GraphError, Problem
 from ..graph.ready import ready
@@ -33,6 +34,7 @@ from ..registry import SPECS
 from .foretold import Point, with_remedy
 from .job import Headless, told_of
 from .lifetime import LOCK_FILE, InUse, claimed
+from .workflow_files import is_others
 
 logger = logging.getLogger("latentloom")
 
@@ -105,16 +107,12 @@ def _foretold(job: Headless) -> tuple[list[Point], list[Report]]:
             if point.origin:
                 problems = [Problem("", "", each.code, f"{point.origin}: {each}") for each in problems]
             error = GraphError(problems)
-            bad.append((replace(_report(point), problem_code=error.code), error))
+            own: dict[str, Any] = {"overrides": point.overrides, "workflow": point.workflow}
+            bad.append((Report(point=point.number, folder=point.folder, problem_code=error.code, **own), error))
     if bad and not good:
         raise GraphError(each for _, error in (bad if job.lists else bad[:1]) for each in error.problems)
     reports = [replace(report, problem=str(error), is_foretold=True) for report, error in bad]
     return good, sorted(reports, key=lambda report: report.point)
-
-
-def _report(point: Point) -> Report:
-    """Of a point that was not made yet."""
-    return Report(point=point.number, folder=point.folder, overrides=point.overrides, workflow=point.workflow)
 
 
 def _busy_last(
@@ -133,8 +131,8 @@ def _busy_last(
 
 def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: Token) -> Report:
     """One point; what keeps it from being made is in the report."""
-    report = _report(point)
     own: dict[str, Any] = {"point": point.number, "workflow": point.workflow}
+    report = Report(folder=point.folder, overrides=point.overrides, **own)
     started: dict[str, Any] = {**own, "folder": str(point.folder), "overrides": point.overrides}
     if job.resume and _is_complete(job, point):
         return report
@@ -146,6 +144,9 @@ def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: To
             workspace = workspace_of(
                 prepared, point.folder, roots=point.roots, place=job.place, max_pixels=job.max_pixels
             )
+            if not job.overwrites:
+                mine = workspace.metadata[WORKFLOW_KEY]
+                workspace = replace(workspace, is_others=lambda file: is_others(file, mine))
             made = attempt(
                 prepared,
                 workspace=workspace,

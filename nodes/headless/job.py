@@ -18,14 +18,14 @@ from ..execution.preflight import Foretold
 from ..files.picture_files import MAX_PIXELS
 from ..files.workspace import Workspace
 from ..graph.graph import Graph, ParamRef
-from ..graph.problems import GraphError, Names, short
+from ..graph.problems import Names, short
 from ..graph.ready import NO_FIT, ready
 from ..graph.resolve import baked, param_socket
 from ..graph.scalars import LISTS, PLAIN_TYPES, fault
 from ..graph.spec import InputSpec, NodeSpec, Specs
 from ..graph.unfolding.subs import with_subs
 from ..registry import SPECS
-from .foretold import Point, Points, foretold
+from .foretold import Point, foretold
 from .workflow_files import read_workflow, roots_of
 
 OUT = Path("output")
@@ -45,11 +45,8 @@ class Headless:
     place: Place = field(default_factory=Place)
     shares_out: bool = False  # whether the number of groups is chosen, as lets the sweep end soonest
     max_pixels: int = MAX_PIXELS
+    overwrites: bool = False  # whether files of other runs give way to those of the same name
     is_forced: bool = False  # whether what is only reckoned (memory, disk) keeps nothing from running
-
-    @property
-    def num_runs(self) -> int:
-        return len(self.points) + len(self.refused)
 
     @property
     def lists(self) -> bool:
@@ -74,8 +71,8 @@ def read_points(
     """
     graph = graph or read_workflow(file)
     workspace = Workspace(roots=roots_of(file, settings.values(), allowed), host="command line")
-    overrides = typed(graph, SPECS, settings, workspace=workspace)
-    sweep = parse_sweep(graph, SPECS, sweeps, given=overrides, workspace=workspace)
+    overrides = typed(graph, SPECS, settings, workspace=workspace) if settings else {}
+    sweep = parse_sweep(graph, SPECS, sweeps, given=overrides, workspace=workspace) if sweeps else [{}]
     check_apart(graph, overrides, sweep)
     named = [*overrides.values(), *(value for varied in sweep for value in varied.values())]
     own = {name: value for name, value in overrides.items() if name in naming}
@@ -102,19 +99,6 @@ def points_of(
         told: dict[str, Any] = {"overrides": values, "varied": varied, "file": file, "roots": roots}
         points.append(Point(graph=own, folder=out, prepare=prepare, **told))
     return points
-
-
-def check_file(file: Path, *, settings: Sequence[str], sweeps: Sequence[str], allowed: Sequence[Path]) -> Points:
-    """What is known of each point of a file's sweep before it runs; of a workflow that is wrong, what is wrong with it.
-
-    Raises `ValueError` for what is no workflow at all.
-    """
-    try:
-        points = read_points(file, settings=split_set(settings), sweeps=sweeps, allowed=allowed)
-        told = told_of(Headless(points=points, out=OUT))
-        return [(point.varied, each) for point, each in zip(points, told, strict=True)]
-    except GraphError as error:
-        return [({}, Foretold(problems=[*error.problems]))]
 
 
 def told_of(job: Headless, *, is_complete: Callable[[Point], bool] = lambda point: False) -> list[Foretold]:
@@ -183,19 +167,6 @@ def parse_sweep(
     One empty dict without any sweep. Values with commas are written as a JSON list: `prompt=["a, b", "c"]`. `given` is
     what `parse_set` gave.
     """
-    axes = parse_axes(graph, specs, texts, given=given, workspace=workspace)
-    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
-
-
-def parse_axes(
-    graph: Graph,
-    specs: Specs,
-    texts: Sequence[str],
-    *,
-    given: Mapping[str, Any] | None = None,
-    workspace: Workspace | None = None,
-) -> dict[str, list[Any]]:
-    """The values of each name that `--sweep` texts give, as many as are run in one sweep at most."""
     axes: dict[str, list[Any]] = {}
     for text in texts:
         name, value = _split(text, "--sweep", f"{short(text)[1:-1]}=1..4")
@@ -207,7 +178,7 @@ def parse_axes(
         raise ValueError(
             worded("--sweep asks for {} runs; at most {} are made; sweep fewer values", num_runs, MAX_RUNS)
         )
-    return axes
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
 def check_apart(graph: Graph, overrides: Mapping[str, Any], sweep: Sequence[Mapping[str, Any]]) -> None:

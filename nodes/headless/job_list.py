@@ -22,12 +22,13 @@ from ...parallel.errors import BadInput, code_of
 from ...parallel.wording import worded
 from ...pipelines.models.regular_file import open_regular
 from ..execution.manifest import holds_other
+from ..execution.preflight import Foretold
 from ..files.workspace import Workspace, folder_name
 from ..graph.graph import Graph
-from ..graph.problems import Names, parse_json, short
+from ..graph.problems import GraphError, Names, parse_json, short
 from ..graph.resolve import param_values
-from .foretold import Point
-from .job import MAX_RUNS, Headless, read_points, split_set
+from .foretold import Point, Points
+from .job import MAX_RUNS, OUT, Headless, read_points, split_set, told_of
 from .workflow_files import read_workflow
 
 logger = logging.getLogger("latentloom")
@@ -99,7 +100,8 @@ def read_jobs(
                 raise _told(origin, error) if is_list else error from error
             found.append(_told(origin, error))
         else:
-            found += [replace(point, folder=base, origin=origin if is_list else "") for point in points]
+            where: dict[str, Any] = {"origin": origin, "workflow": row.workflow} if is_list else {}
+            found += [replace(point, folder=base, **where) for point in points]
         if len(found) > MAX_RUNS:
             raise ValueError(worded("the list asks for more than {} runs; make several of it", MAX_RUNS))
     if not found:
@@ -111,13 +113,26 @@ def as_job(found: Sequence[Found], *, out: Path, name: str = "", is_list: bool =
     """These points, numbered in this order, in folders of their own."""
     is_sweep = len(found) > 1 or is_list
     found = [replace(f, number=n, is_alone=not is_sweep) if isinstance(f, Point) else f for n, f in enumerate(found, 1)]
-    found = in_folders(found, name)
+    if is_sweep or name or any(isinstance(each, Point) and each.varied for each in found):
+        found = in_folders(found, name)
     return Headless(
         points=[each for each in found if isinstance(each, Point)],
         out=out,
         refused={number: each for number, each in enumerate(found, 1) if isinstance(each, BadInput)},
         is_sweep=is_sweep,
     )
+
+
+def check_file(file: Path, *, settings: Sequence[str], sweeps: Sequence[str], allowed: Sequence[Path]) -> Points:
+    """What is known of each point of a file's sweep before it runs; of a workflow that is wrong, what is wrong with it.
+
+    Raises `ValueError` for what is no workflow at all.
+    """
+    try:
+        job = read_jobs([file], None, settings=settings, sweeps=sweeps, allowed=allowed, out=OUT)
+        return [(point.varied, told) for point, told in zip(job.points, told_of(job), strict=True)]
+    except GraphError as error:
+        return [({}, Foretold(problems=[*error.problems]))]
 
 
 def _told(origin: str, error: ValueError) -> BadInput:
@@ -173,9 +188,10 @@ def in_folders(found: Sequence[Found], template: str) -> list[Found]:
         if isinstance(each, Point):
             try:
                 folder = _free(each.folder / _filled(template, each), each.graph, taken) if template else each.folder
-                if (other := taken.setdefault(_mark(folder), each.origin)) != each.origin:
+                if each.origin and _mark(folder) in taken:
                     words = "it would write into {}, as {} does; give each an out of its own, or name them by --name"
-                    raise ValueError(worded(words, folder, other))
+                    raise ValueError(worded(words, folder, taken[_mark(folder)]))
+                taken[_mark(folder)] = each.origin
                 each = replace(each, folder=folder)
             except ValueError as error:
                 if not each.origin:
@@ -192,11 +208,12 @@ def _by_values(found: Sequence[Found]) -> list[Found]:
         replace(each, folder=each.folder / name) if isinstance(each, Point) and name else each
         for each, name in zip(found, names, strict=True)
     ]
-    counts = Counter(_mark(each.folder) for each in named if isinstance(each, Point))
-    for index, each in enumerate(named):
-        if isinstance(each, Point) and each.varied and counts[_mark(each.folder)] > 1:
-            digest = hashlib.sha256(json.dumps(each.varied).encode()).hexdigest()[:12]
-            named[index] = replace(each, folder=each.folder.with_name(f"{each.folder.name} {digest}"))
+    points = {index: each for index, each in enumerate(named) if isinstance(each, Point)}
+    digests = {index: hashlib.sha256(json.dumps(each.varied).encode()).hexdigest() for index, each in points.items()}
+    counts = Counter(mark for mark, _ in {(_mark(each.folder), digests[index]) for index, each in points.items()})
+    for index, each in points.items():
+        if each.varied and counts[_mark(each.folder)] > 1:
+            named[index] = replace(each, folder=each.folder.with_name(f"{each.folder.name} {digests[index][:12]}"))
     return named
 
 
@@ -234,7 +251,7 @@ def _filled(template: str, point: Point) -> str:
     parts = [folder_name(part, most=100) for part in text.split("/")]
     if not all(parts):
         raise ValueError(
-            worded("--name {} gives {}; write a name, such as {workflow}-{index:04}", template, short(text))
+            worded("--name {} gives {}; write a name, such as {{workflow}}-{{index:04}}", template, short(text))
         )
     return "/".join(parts)
 
@@ -245,20 +262,21 @@ Environment = Mapping[str, str]
 
 
 def share(job: Headless, text: str, environment: Environment) -> Headless:
-    """The points of one share, `I/N` with I from 0 on. Without a text those of the array's task that this process is,
-    where there are several points: by Slurm's variables, or JOB_COMPLETION_INDEX and JOB_COMPLETIONS.
+    """The points of one share, `I/N` with I from 0 on. Without a text that of the array's task that this process is: by
+    Slurm's variables, or JOB_COMPLETION_INDEX and JOB_COMPLETIONS.
 
     Raises `ValueError` for what is no share.
     """
     if text:
         index, count, why = *_parts(text), "--shard"
-    elif job.is_sweep and (found := _task(environment)) is not None:
+    elif (found := _task(environment)) is not None:
         index, count, why = found
     else:
         return job
-    mine = range(index + 1, job.num_runs + 1, count)
+    num_runs = len(job.points) + len(job.refused)
+    mine = range(index + 1, num_runs + 1, count)
     told = logger.info if text else logger.warning
-    told("share %d of %d (%s): %d of %d runs are made here", index, count, why, len(mine), job.num_runs)
+    told("share %d of %d (%s): %d of %d runs are made here", index, count, why, len(mine), num_runs)
     return replace(
         job,
         points=[point for point in job.points if point.number in mine],

@@ -20,6 +20,7 @@ def run_options(run: argparse.ArgumentParser) -> None:
     says = "of each run's folder: {workflow}, {index}, {date} or a value such as {seed}; no other result is replaced"
     add("--name", default="", metavar="TEMPLATE", help=says)
     add("--out", type=Path, default=Path("output"), metavar="DIR", help="where results go (default: output)")
+    add("--overwrite", action="store_true", help="files of other runs give way (default: new ones get a number)")
     add("--resume", action="store_true", help="skip runs that are complete already; those that failed come last")
     add("--force", action="store_true", help="run what seems too large, which is an estimate")
     add("--stop-on-error", action="store_true", help="end a sweep at the first run that fails")

@@ -33,7 +33,7 @@ def run_shown(job: Headless, *, as_json: bool, debug: bool, stops_on_error: bool
     """Run a job until it ends or Ctrl-C is pressed, and tell of it; with `debug` also where an error came from."""
     cancel = threading.Event()
     sink = event_printer(cancel) if as_json else ProgressBars({point.number: point.graph for point in job.points})
-    tally = Tally(job.num_runs, stops_on_error=stops_on_error)
+    tally = Tally(len(job.points) + len(job.refused), stops_on_error=stops_on_error)
     with interrupts(cancel):
         for report in run_headless(job, tally, sink=sink, cancel=cancel):
             print_report(report, as_json=as_json, debug=debug, is_one_of_many=job.is_sweep)
