@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ...parallel.errors import BadInput
 from ...parallel.wording import worded
 from ...pipelines.values import Place
 from ..execution.preflight import Foretold
@@ -38,7 +39,7 @@ class Headless:
     points: Sequence[Point]
     out: Path
     # Of a list of jobs, by their numbers: those that ask for nothing that can be run, and why.
-    refused: Mapping[int, ValueError] = field(default_factory=dict[int, ValueError])
+    refused: Mapping[int, BadInput] = field(default_factory=dict[int, BadInput])
     is_sweep: bool = False  # whether it has several points, or is a list or a part of one
     cache_dir: Path | None = None
     resume: bool = False
