@@ -1,4 +1,4 @@
-"""The command line: `latentloom run | check | plan | nodes | show | verify | models | comfy | doctor | ui`.
+"""The command line: `latentloom run | check | plan | nodes | show | verify | models | comfy | openjd | doctor | ui`.
 
 Exit codes: 0 ok, 1 a node failed or the doctor found a problem, 2 bad file or arguments, 75 the machine is at fault:
 try again, here later or elsewhere; 130 cancelled.
@@ -10,6 +10,7 @@ import argparse
 import gc
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -122,6 +123,9 @@ def parser() -> argparse.ArgumentParser:
     comfy.add_argument("--python", type=Path, metavar="PYTHON", help=says)
     comfy.add_argument("--dry-run", action="store_true", help="say what would be changed, and change nothing")
 
+    says = "print a workflow with its sweep as a template of an Open Job Description"
+    options.openjd_options(_command(commands, "openjd", openjd_command, says))
+
     doctor = _command(commands, "doctor", doctor_command, "say what is wrong with this machine and how to mend it")
     for command in (comfy, doctor):
         command.set_defaults(opens_doors=False)
@@ -172,7 +176,8 @@ def run_command(arguments: argparse.Namespace) -> int:
         is_forced=arguments.force,
         overwrites=arguments.overwrite,
     )
-    tally = run_shown(job, as_json=arguments.json, debug=arguments.debug, stops_on_error=arguments.stop_on_error)
+    how = {"as_json": arguments.json, "stops_on_error": arguments.stop_on_error, "openjd": arguments.openjd}
+    tally = run_shown(job, debug=arguments.debug, **how)
     if tally.state == "failed" and tally.is_retryable:
         return AGAIN
     return {"ok": OK, "failed": FAILED, "cancelled": CANCELLED}[tally.state]
@@ -284,6 +289,15 @@ def comfy_command(arguments: argparse.Namespace) -> int:
 
     found = install(arguments.folder, python=arguments.python, is_dry=arguments.dry_run)
     return _told(arguments, asdict(found), as_text(found))
+
+
+def openjd_command(arguments: argparse.Namespace) -> int:
+    from .nodes.headless.openjd import template
+
+    asked = {name: getattr(arguments, name) for name in ("chunk", "out")}
+    asked |= {"settings": arguments.set, "sweeps": arguments.sweep, "more": shlex.split(arguments.run)}
+    print(json.dumps(template(arguments.file, **asked), indent=2))
+    return OK
 
 
 def ui_command(arguments: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ job: What is asked of a headless run: a workflow with values, the points of a sw
 job_list: Lists of jobs: several files, or lines of JSON that name them, as the points of one run; their folders, and
     shares.
 lifetime: A process at work: a folder is its own until it ends, however it ends; and what Ctrl-C and SIGTERM do to it.
+openjd: A workflow with its values and its sweep as a template of the Open Job Description, which render farms run.
 options: The options of the commands; those of the page are in `ui/options.py`.
 plans: What `latentloom plan` answers: how a model, or each denoise of a workflow, would run on a machine.
 terminal: What a headless run tells a terminal: events as lines or as JSON, reports, and how a sweep ended.

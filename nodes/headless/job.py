@@ -188,12 +188,7 @@ def check_apart(graph: Graph, overrides: Mapping[str, Any], sweep: Sequence[Mapp
         raise ValueError(worded("--set {} and --sweep {} give the same value; leave one of them out", both[0], both[0]))
     given = {**dict.fromkeys(sweep[0], "--sweep"), **dict.fromkeys(overrides, "--set")}
     for name in given.keys() & graph.params.keys():
-        used = [
-            f"{node_name}.{socket}"
-            for node_name, node in graph.nodes.items()
-            for socket, entry in (*node.inputs.items(), *node.each.items())
-            if isinstance(entry, ParamRef) and entry.param == name
-        ]
+        used = used_at(graph, name)
         if used and given.keys() >= set(used):
             raise ValueError(
                 worded(
@@ -204,6 +199,16 @@ def check_apart(graph: Graph, overrides: Mapping[str, Any], sweep: Sequence[Mapp
                     used[0],
                 )
             )
+
+
+def used_at(graph: Graph, param: str) -> list[str]:
+    """The sockets that a param is the value of, each as `node.socket`."""
+    return [
+        f"{name}.{socket}"
+        for name, node in graph.nodes.items()
+        for socket, entry in (*node.inputs.items(), *node.each.items())
+        if isinstance(entry, ParamRef) and entry.param == param
+    ]
 
 
 def _split(text: str, flag: str, example: str) -> tuple[str, str]:

@@ -36,7 +36,21 @@ def run_options(run: argparse.ArgumentParser) -> None:
     add("--cluster", default="", metavar="ADDRESS", help="a Ray cluster; the devices are of each machine")
     says = "a plan's first use with a model is not checked against one device"
     add("--no-self-check", action="store_true", help=says)
+    add("--openjd", action="store_true", help="progress and failures as a session of Open Job Description reads them")
     add("--json", action="store_true", help="events and the result as JSON, one object a line")
+
+
+def openjd_options(openjd: argparse.ArgumentParser) -> None:
+    add = openjd.add_argument
+    add("file", type=Path, help="a workflow, whose params become parameters of the job")
+    add("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter's default, or node.socket")
+    add("--sweep", action="append", default=[], metavar="NAME=1..4", help="becomes the tasks of the job")
+    add(
+        "--chunk", type=int, default=1, metavar="N", help="runs of one process: N values of the last whole number swept"
+    )
+    add("--out", type=Path, default=Path("output"), metavar="DIR", help="where results go (default: output)")
+    add("--run", default="", metavar="OPTIONS", help='more options of run, such as --run="--devices all"')
+    nodes_option(openjd)
 
 
 def plan_options(plan: argparse.ArgumentParser) -> None:

@@ -29,14 +29,19 @@ _numbers = itertools.count(1)
 _printing = threading.Lock()  # runs that overlap tell of their events from threads of their own
 
 
-def run_shown(job: Headless, *, as_json: bool, debug: bool, stops_on_error: bool) -> Tally:
-    """Run a job until it ends or Ctrl-C is pressed, and tell of it; with `debug` also where an error came from."""
+def run_shown(job: Headless, *, as_json: bool, debug: bool, stops_on_error: bool, openjd: bool = False) -> Tally:
+    """Run a job until it ends or Ctrl-C is pressed, and tell of it; with `debug` also where an error came from, with
+    `openjd` in lines that sessions of Open Job Description take for a task's progress and failure."""
     cancel = threading.Event()
     sink = event_printer(cancel) if as_json else ProgressBars({point.number: point.graph for point in job.points})
     tally = Tally(len(job.points) + len(job.refused), stops_on_error=stops_on_error)
     with interrupts(cancel):
-        for report in run_headless(job, tally, sink=sink, cancel=cancel):
+        for done, report in enumerate(run_headless(job, tally, sink=sink, cancel=cancel), 1):
             print_report(report, as_json=as_json, debug=debug, is_one_of_many=job.is_sweep)
+            if openjd and report.error:
+                print(f"openjd_fail: {' '.join(report.error.split())}", flush=True)
+            if openjd:
+                print(f"openjd_progress: {100 * done / tally.num_runs:.0f}", flush=True)
         if job.is_sweep:
             print_tally(tally, as_json=as_json)
     return tally
