@@ -20,7 +20,7 @@ from ...pipelines.failures import NotFinite
 from ..execution.attempt import Caches, attempt, open_caches, workspace_of
 from ..execution.events import Event, Sink
 from ..execution.failure import NodeFailed
-from ..execution.manifest import as_made, files_told_by, has_failed, is_complete, outputs_told_by
+from ..execution.manifest import MANIFEST_FILE, as_made, files_told_by, has_failed, is_complete, outputs_told_by
 from ..execution.preflight import UNKNOWN_WORDS, blocking
 from ..execution.records import RunResult
 from ..execution.schedule import schedule
@@ -164,6 +164,8 @@ def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: To
 
 def _is_complete(job: Headless, point: Point) -> bool:
     """Whether the run is there already, made from the very same files. An input that cannot be read is told later."""
+    if not (point.folder / MANIFEST_FILE).exists():  # before anything is prepared: so it is with most
+        return False
     graph = as_made(point.folder, point.graph)
     prepared = ready(graph, SPECS, workspace=Workspace(roots=point.roots, host="command line"))
     workspace = workspace_of(prepared, point.folder, roots=point.roots, place=job.place, max_pixels=job.max_pixels)

@@ -299,7 +299,7 @@ def _range(name: str, text: str, first: str, last: str, step: str | None) -> lis
     if begin > end:
         tail = f":{step}" if step else ""
         raise ValueError(
-            worded("--sweep {}={} ends before it begins; write {}={}..{}{}", name, text, name, last, first, tail)
+            worded("--sweep {}={} ends before it begins; write {}={}..{}", name, text, name, last, first + tail)
         )
     if (count := int((end - begin) / by) + 1) > MAX_RUNS:
         raise ValueError(worded("--sweep {}={} has {} values; at most {} are taken", name, text, count, MAX_RUNS))
