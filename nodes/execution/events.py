@@ -54,21 +54,10 @@ class Event:
 
     def to_plain(self) -> dict[str, Any]:
         """Without the preview and without fields that say nothing."""
-        names = (
-            "kind",
-            "run",
-            "point",
-            "workflow",
-            "node",
-            "time_s",
-            "done",
-            "total",
-            "message",
-            "is_loading",
-            "code",
-            "seconds",
-        )
-        plain: dict[str, Any] = {name: getattr(self, name) for name in (*names, "left_s", "run_left_s", "folder")}
+        names = ("kind", "run", "point", "node", "time_s", "done", "total", "message", "is_loading", "code", "seconds")
+        plain: dict[str, Any] = {
+            name: getattr(self, name) for name in (*names, "left_s", "run_left_s", "workflow", "folder")
+        }
         plain["overrides"] = dict(self.overrides)
         plain["ranks"] = [dataclasses.asdict(rank) for rank in self.ranks]
         plain["foreseen"] = foreseen_to_plain(self.foreseen) if self.foreseen and not self.took else None

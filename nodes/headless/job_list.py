@@ -68,7 +68,7 @@ def read_jobs(
     values, is_list = split_set(settings), jobs is not None or len(files) > 1
     reading, points, refused = cache(read_workflow), list[Point](), dict[int, BadInput]()  # each file is read once
     for origin, line in ((str(file), file) for file in files) if jobs is None else _lines(jobs):
-        number, own = len(points) + len(refused) + 1, dict[str, Any]()
+        number = len(points) + len(refused) + 1
         try:
             row = _row(line) if isinstance(line, bytes) else Row(workflow=str(line))
             file, folder = Path(row.workflow), out
@@ -88,7 +88,7 @@ def read_jobs(
             if jobs is None:
                 raise refused[number] from error
         else:
-            own |= {"origin": origin, "workflow": row.workflow} if is_list else {}
+            own: dict[str, Any] = {"origin": origin, "workflow": row.workflow} if is_list else {}
             points += [replace(point, folder=folder, number=number + k, **own) for k, point in enumerate(found)]
         if number > MAX_RUNS:
             raise ValueError(worded("the list asks for more than {} runs; make several of it", MAX_RUNS))

@@ -1,4 +1,4 @@
-"""Run a template that `latentloom openjd` writes by openjd-cli, as a farm does: chunks, progress, and a task that fails.
+"""Run a template of `latentloom openjd` by openjd-cli, as a farm does: chunks, progress, and a task that fails.
 
 pip install openjd-cli && python tests/bench/openjd.py
 
