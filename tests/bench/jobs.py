@@ -3,9 +3,10 @@
 python tests/bench/jobs.py [--rows 300] [--steps 12] [--kills 5] [--seed 0] [--only one,two,killed,shares]
 
 About ten minutes. Rows are of three workflows: a picture, a picture of a picture, and a text. `one` is a sweep over
-all, beside another one, `two` makes the list in two processes at once, `killed` ends each of them `--kills` times by SIGKILL and starts it
-again with `--resume`, `shares` makes a third after the other; all have to give the files of `one`, each made once, and
-none torn. Exit 1 where they do not, or where `two` takes more than 1.15 times the processor seconds of `one`.
+all, beside another one; `two` makes the list in two processes at once, `killed` ends each of them `--kills` times by
+SIGKILL and starts it again with `--resume`, `shares` makes a third after the other. All have to give the files of
+`one`, each made once, and none torn. Exit 1 where they do not, or where `two` takes more than 1.15 times the processor
+seconds of `one`.
 """
 
 import argparse
