@@ -1,4 +1,4 @@
-"""The command line: `latentloom run|rerun|check|plan|nodes|show|verify|models|comfy|schema|doctor|ui|serve|token`.
+"""The command line, `latentloom COMMAND`: what each is for says `latentloom --help`, what it does its function here.
 
 Exit codes: 0 ok, 1 a node failed or the doctor found a problem, 2 bad file or arguments, 75 the machine is at fault:
 try again, here later or elsewhere; 130 cancelled.
@@ -10,6 +10,7 @@ import argparse
 import gc
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -132,6 +133,9 @@ def parser() -> argparse.ArgumentParser:
     says = "put the nodes into a ComfyUI, without a change to what it has"
     _command(commands, "comfy", comfy_command, says, opens_doors=False).options = options.comfy_options
 
+    says = "print a workflow with its sweep as a template of an Open Job Description"
+    _command(commands, "openjd", openjd_command, says).options = options.openjd_options
+
     says = "print the JSON Schema of the workflow file, of a manifest, or of the lines that --json gives"
     _command(commands, "schema", schema_command, says, opens_doors=False).options = options.schema_options
 
@@ -167,22 +171,27 @@ def run_command(arguments: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from .nodes.files.picture_files import pixel_limit
-    from .nodes.headless.job import read_job
+    from .nodes.headless.job_list import read_jobs, share
     from .nodes.headless.terminal import run_shown
 
+    asked = {"settings": arguments.set, "sweeps": arguments.sweep, "out": arguments.out, "name": arguments.name}
+    job = read_jobs(arguments.files, arguments.jobs, allowed=_allowed(arguments), **asked)
+    if arguments.shard or job.is_sweep:
+        job = share(job, arguments.shard, os.environ)
     job = replace(
-        read_job(arguments.file, settings=arguments.set, sweeps=arguments.sweep, allowed=_allowed(arguments)),
-        out=arguments.out,
+        job,
         cache_dir=None if arguments.no_cache else arguments.cache or user_cache(),
         resume=arguments.resume,
         place=_place(arguments),
         shares_out=arguments.replicas is None,
         max_pixels=pixel_limit(arguments.max_pixels),
         is_forced=arguments.force,
+        overwrites=arguments.overwrite,
         command=arguments.argv,
     )
     told = {"as_json": arguments.json, "is_quiet": arguments.quiet, "debug": arguments.debug}
-    return _code_of(run_shown(job, **told, stops_on_error=arguments.stop_on_error, grace_s=arguments.grace))
+    told |= {"openjd": arguments.openjd, "stops_on_error": arguments.stop_on_error, "grace_s": arguments.grace}
+    return _code_of(run_shown(job, **told))
 
 
 def _code_of(tally: Tally) -> int:
@@ -220,7 +229,7 @@ def _place(arguments: argparse.Namespace) -> Place:
 
 def check_command(arguments: argparse.Namespace) -> int:
     from .nodes.headless.foretold import as_plain, as_text, is_refused
-    from .nodes.headless.job import check_file
+    from .nodes.headless.job_list import check_file
 
     found = check_file(arguments.file, settings=arguments.set, sweeps=arguments.sweep, allowed=_allowed(arguments))
     code = BAD if is_refused(found) else OK
@@ -307,6 +316,15 @@ def comfy_command(arguments: argparse.Namespace) -> int:
 
     found = install(arguments.folder, python=arguments.python, is_dry=arguments.dry_run)
     return _told(arguments, asdict(found), as_text(found))
+
+
+def openjd_command(arguments: argparse.Namespace) -> int:
+    from .nodes.headless.openjd import template
+
+    asked = {name: getattr(arguments, name) for name in ("chunk", "out")}
+    asked |= {"settings": arguments.set, "sweeps": arguments.sweep, "more": shlex.split(arguments.run)}
+    print(json.dumps(template(arguments.file, **asked), indent=2))
+    return OK
 
 
 def schema_command(arguments: argparse.Namespace) -> int:

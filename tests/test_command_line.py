@@ -63,23 +63,61 @@ def test_show_prints_the_workflow_of_a_picture_and_running_that_gives_the_same_p
 
 
 def test_unchanged_run_is_all_cached_and_a_new_seed_runs_what_depends_on_it(capsys: pytest.CaptureFixture[str]) -> None:
-    def states(*options: str) -> dict[str, str]:
+    def states(*options: str, made: str = "picture.png") -> dict[str, str]:
         assert main(["run", FIRST, "--json", *SMALL, *options]) == 0
         *events, last = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-        assert (last["kind"], last["state"], [Path(f).name for f in last["files"]]) == ("result", "ok", ["picture.png"])
+        assert (last["kind"], last["state"], [Path(f).name for f in last["files"]]) == ("result", "ok", [made])
         return {e["node"]: e["kind"] for e in events if e["kind"] in ("cached", "finished")}
 
     assert set(states().values()) == {"finished"}
     assert set(states().values()) == {"cached"}
-    changed = states("--set", "seed=8")
+    changed = states("--set", "seed=8", made="picture-2.png")  # the first one stays
     assert {name for name, kind in changed.items() if kind == "finished"} == {
         "load_model",  # says how things are on this machine, every time
         "denoise",
         "decode",
         "save",
     }
-    back = states()
-    assert {name for name, kind in back.items() if kind == "finished"} <= {"save"}  # its file was replaced
+    assert set(states().values()) == {"cached"}  # its file is still there
+
+
+def test_a_file_of_another_run_or_of_somebody_else_stays_unless_it_is_to_give_way(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    def made(*options: str) -> list[str]:
+        assert main(["run", FIRST, *ONE_STEP, "--out", "one", *options]) == 0
+        return [Path(line).name for line in capsys.readouterr().out.splitlines()]
+
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "picture.png").write_text("mine")
+    assert made() == ["picture-2.png"] and made("--no-cache") == ["picture-2.png"]
+    assert "picture.png is another run's and stays; this one is picture-2.png" in caplog.text
+    first = (tmp_path / "one" / "picture-2.png").read_bytes()
+    assert made("--set", "seed=8") == ["picture-3.png"] and made("--set", "seed=8", "--resume") == [
+        "one: complete already"
+    ]
+    assert (tmp_path / "one" / "picture.png").read_text() == "mine"
+    assert (tmp_path / "one" / "picture-2.png").read_bytes() == first
+    assert made("--set", "seed=9", "--overwrite") == ["picture.png"]
+
+
+def test_several_files_and_a_list_are_run_by_one_process_with_one_tally(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(*options: str) -> list[dict[str, Any]]:
+        assert main(["run", *options, *ONE_STEP, "--json"]) == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    (tmp_path / "other.json").write_text(Path(FIRST).read_text())
+    lines = told(FIRST, "other.json", "--sweep", "seed=1..2", "--shard", "1/2")
+    results = [line for line in lines if line["kind"] == "result"]
+    assert [(r["point"], r["workflow"], r["state"]) for r in results] == [(2, FIRST, "ok"), (4, "other.json", "ok")]
+    assert (lines[-1]["kind"], lines[-1]["runs"], lines[-1]["ok"]) == ("sweep", 2, 2)
+    cached = {line["node"] for line in lines if line["kind"] == "cached" and line["point"] == 4}
+    assert {"encode_text", "denoise", "decode"} <= cached  # of the other file: it is the same work
+    (tmp_path / "list.jsonl").write_text(json.dumps({"workflow": "other.json", "params": {"seed": 2}}))
+    again = told("--jobs", "list.jsonl", "--resume")
+    assert [(line["kind"], line["state"]) for line in again] == [("result", "resumed"), ("sweep", "ok")]
 
 
 def test_sweep_makes_a_folder_for_each_value_and_resume_skips_them(
@@ -504,7 +542,7 @@ def test_resume_runs_again_when_an_input_changed(tmp_path: Path, capsys: pytest.
     capsys.readouterr()
     assert main(again) == 0
     assert "complete already" in capsys.readouterr().out
-    assert main(["run", FIRST, *SMALL, "--out", "."]) == 0
+    assert main(["run", FIRST, *SMALL, "--out", ".", "--overwrite"]) == 0
     capsys.readouterr()
     assert main(again) == 0
     assert "complete already" not in capsys.readouterr().out

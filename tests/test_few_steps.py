@@ -21,7 +21,8 @@ from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, read_graph
 from latentloom.nodes.graph.signature import read_spec
 from latentloom.nodes.headless.headless import Tally, run_headless
-from latentloom.nodes.headless.job import Headless
+from latentloom.nodes.headless.job import points_of
+from latentloom.nodes.headless.job_list import as_job
 from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.progress import Progress
@@ -124,7 +125,8 @@ def by_comfyui(seeds: range, folder: Path, place: Place) -> None:
 def by_sweep(seeds: range, folder: Path, place: Place) -> None:
     sweep = [{"seed": seed} for seed in seeds]
     overrides = {"image": str(folder / "start.png")}
-    job = Headless(graph=workflow(), overrides=overrides, sweep=sweep, out=folder, roots=(folder, ROOT), place=place)
+    asked = {"file": folder / "w.json", "roots": (folder, ROOT), "out": folder}
+    job = dataclasses.replace(as_job(points_of(workflow(), overrides, sweep, **asked), out=folder), place=place)
     reports = list(run_headless(job, Tally(len(sweep))))
     assert [report.state for report in reports] == ["ok"] * len(sweep), [report.error for report in reports]
 

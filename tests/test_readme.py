@@ -118,7 +118,14 @@ OURS = {
     for name, found in IN_BLOCKS.items()
 }
 # Files that are there afterwards.
-MADE = {"README.md": ("output/repainted.png", "again/picture.png"), "nodes/README.md": ("quick/picture.png",)}
+MADE = {
+    "README.md": ("output/repainted.png", "again/picture.png"),
+    "nodes/README.md": (
+        "quick/picture.png",
+        "both/edit_text/edit_text.png",
+        "listed/greens/denoise.steps=4/edit_text.png",
+    ),
+}
 
 
 def test_the_readme_is_short() -> None:
@@ -160,6 +167,7 @@ def folder(tmp_path: Path, tiny: Callable[[str], Path], monkeypatch: pytest.Monk
     for name in ("workflows", "pipelines"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "models").mkdir()
+    (tmp_path / "jobs.jsonl").write_text(blocks("nodes/README.md", "jsonl")[0])
     (tmp_path / "users.txt").write_text("ann:a long password\n")
     (tmp_path / "users.txt").chmod(0o600)
     (tmp_path / "tokens").write_text(f"farm run,read {'0' * 64}\n")

@@ -27,6 +27,7 @@ class Event:
     kind: Kind
     run: str
     point: int = 0  # of a sweep, from 1 on; 0 where nobody counts
+    workflow: str = ""  # the file, of several that are run one after another
     node: str = ""
     time_s: float = 0.0  # since the run began
     done: int = 0
@@ -56,7 +57,7 @@ class Event:
         """Without the preview and without fields that say nothing."""
         names = ("kind", "run", "point", "node", "time_s", "done", "total", "message", "is_loading", "is_again", "code")
         numbers = ("seconds", "left_s", "run_left_s")
-        plain: dict[str, Any] = {name: getattr(self, name) for name in (*names, *numbers, "folder")}
+        plain: dict[str, Any] = {name: getattr(self, name) for name in (*names, *numbers, "workflow", "folder")}
         plain["overrides"] = dict(self.overrides)
         plain["ranks"] = [dataclasses.asdict(rank) for rank in self.ranks]
         plain["foreseen"] = foreseen_to_plain(self.foreseen) if self.foreseen and not self.took else None

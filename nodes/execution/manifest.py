@@ -104,6 +104,12 @@ def is_complete(folder: Path, graph: Graph, keys: Mapping[str, str]) -> bool:
     return _found(folder, is_it, False)
 
 
+def holds_other(folder: Path, graph: Graph) -> bool:
+    """Whether a run of another workflow, or one with other values, ended here."""
+    sha256 = workflow_sha256(as_made(folder, graph)) if (folder / MANIFEST_FILE).exists() else ""
+    return _found(folder, lambda it: it["workflow"]["sha256"] != sha256, False)
+
+
 def has_failed(folder: Path, graph: Graph) -> bool:
     """Whether a run of this very workflow ended here with a failure."""
     sha256 = workflow_sha256(graph)

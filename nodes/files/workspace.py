@@ -5,6 +5,9 @@ host allows nothing is read or written.
 """
 
 import contextlib
+import dataclasses
+import itertools
+import logging
 import os
 import re
 import tempfile
@@ -19,6 +22,8 @@ from ...pipelines.models.regular_file import sha256_of
 from ...pipelines.values import Place
 from .atomic import NotWritten
 from .picture_files import MAX_PIXELS
+
+logger = logging.getLogger("latentloom")
 
 READ = "read"
 
@@ -82,6 +87,8 @@ class Workspace:
     # Each saved file is a new one, name_00001_.png and on, as ComfyUI's own; without it, a file of that name gives
     # way to the new one.
     counts_up: bool = False
+    # Whether a file that is there was made by others; it stays, and the new one gets a number: name-2.png.
+    is_others: Callable[[Path], bool] = field(default=lambda file: False, compare=False)
 
     def input_path(self, path: str, *, socket: str) -> Path:
         """The existing file or folder that `path` names, relative to the first root that has it.
@@ -132,12 +139,22 @@ class Workspace:
 
     @contextlib.contextmanager
     def output_files(self, name: str, count: int, ending: str, *, socket: str) -> Iterator[list[Path]]:
-        """Where `count` files called `name` go: name.png, or name-00.png and on for several; see `counts_up`.
+        """Where `count` files called `name` go: name.png, or name-00.png and on for several; see `counts_up` and
+        `is_others`.
 
         Numbers are taken when the block begins, so that no other save gets them, and given back where it fails.
         """
         if not self.counts_up:
-            yield [self.output_path(file, socket=socket) for file in numbered(name, count, ending)]
+            looking, free = dataclasses.replace(self, claims=None), name
+            for number in itertools.count(2):
+                files = [looking.output_path(file, socket=socket) for file in numbered(free, count, ending)]
+                is_claimed = free != name and any(file in (self.claims or ()) for file in files)
+                if not is_claimed and not any(file.exists() and self.is_others(file) for file in files):
+                    break
+                free = f"{name}-{number}"
+            if free != name:
+                logger.warning("%s.%s is another run's and stays; this one is %s.%s", name, ending, free, ending)
+            yield [self.output_path(file, socket=socket) for file in numbered(free, count, ending)]
             return
         plain = self.output_path(f"{name}_.{ending}", socket=socket)
         taken: list[Path] = []

@@ -3,7 +3,7 @@
 import dataclasses
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,14 +34,19 @@ REMEDIES: Mapping[Kind, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One run of a sweep."""
+    """One run of a sweep or of a list of jobs."""
 
     overrides: Mapping[str, Any]
+    varied: Mapping[str, Any] = field(default_factory=dict[str, Any])  # those that tell it from others of its workflow
     graph: Graph  # with the overrides as its own values
+    file: Path = Path()  # the workflow's
     folder: Path
+    roots: tuple[Path, ...] = ()  # what it may read, where that is its own
     prepare: Callable[[], Ready]
-    is_alone: bool  # whether the sweep has no other
-    number: int  # in the sweep, from 1 on
+    is_alone: bool = True  # whether there is no other, and no list that could have had one
+    number: int = 1  # in the sweep or the list, from 1 on
+    origin: str = ""  # where its list of jobs asks for it, such as "line 3"
+    workflow: str = ""  # the file as the list names it
 
     def ready(self) -> Ready:
         """Prepared once where it is alone; each time that it is asked for where it is not, since thousands of points
@@ -74,12 +79,12 @@ def foretold(
     """What is known of each, which would write into a folder of its own; those that differ only in their seeds are
     looked at once. `is_there` tells of which nothing will be written; it is asked where the disk is short."""
     machine = devices_now()
-    known: dict[str, Foretold] = {}
+    known: dict[tuple[Any, ...], Foretold] = {}
     found: list[Foretold] = []
     for point in points:
-        mark = _mark_of(point.graph, specs)
+        mark = (point.file, point.roots, _mark_of(point.graph, specs))
         if mark not in known:
-            own = dataclasses.replace(workspace, output_dir=point.folder)
+            own = dataclasses.replace(workspace, output_dir=point.folder, roots=point.roots or workspace.roots)
             known[mark] = foretell(point.ready(), workspace=own, machine=machine, targets=targets)
         found.append(known[mark])
     return _with_room(points, found, workspace, is_there) if len(found) > 1 else found

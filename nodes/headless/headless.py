@@ -21,19 +21,21 @@ from ...pipelines.failures import NotFinite
 from ..execution.attempt import Caches, attempt, open_caches, workspace_of
 from ..execution.events import Event, Sink
 from ..execution.failure import NodeFailed
-from ..execution.manifest import as_made, files_told_by, has_failed, is_complete, outputs_told_by
+from ..execution.manifest import MANIFEST_FILE, as_made, files_told_by, has_failed, is_complete, outputs_told_by
 from ..execution.preflight import UNKNOWN_WORDS, blocking
 from ..execution.records import RunResult
 from ..execution.schedule import schedule
 from ..execution.watch import Token, next_on, overlapped, width_of
+from ..files.picture_files import WORKFLOW_KEY
 from ..files.workspace import Workspace
-from ..graph.problems import GraphError
+from ..graph.problems import GraphError, Problem
 from ..graph.ready import ready
 from ..preview.choices import sharing_of
 from ..registry import SPECS
 from .foretold import Point, with_remedy
-from .job import Headless, points_of, told_of
+from .job import Headless, told_of
 from .lifetime import LOCK_FILE, InUse, claimed
+from .workflow_files import is_others
 
 logger = logging.getLogger("latentloom")
 
@@ -41,14 +43,14 @@ logger = logging.getLogger("latentloom")
 def run_headless(
     job: Headless, tally: Tally, *, sink: Sink = lambda event: None, cancel: Token | None = None
 ) -> Iterator[Report]:
-    """Run the sweep, one report after each run, which `tally` counts; it goes on past a run that fails, and ends with
+    """Run the points, one report after each run, which `tally` counts; it goes on past a run that fails, and ends with
     one that is cancelled, or when `tally` says so.
 
     Raises `GraphError` or `ValueError` before anything runs when the file, the values or the output folder are wrong,
     or another process writes there. With `resume`, runs that have failed before come last, and those that another
     process is making are left to it.
     """
-    points, bad = _foretold(job, points_of(job))
+    points, bad = _foretold(job)
     for report in bad:
         tally.add(report)
         yield report
@@ -56,14 +58,17 @@ def run_headless(
             return
     if not (job.resume and job.out.is_dir()):
         Workspace(output_dir=job.out).check_writable()
-    busy = points if not job.resume or len(points) == 1 else ()
+    busy = points if not (job.resume and job.is_sweep) else ()
     for point in busy:  # raises `InUse` rather than after some work
         if (point.folder / LOCK_FILE).exists():
             with claimed(point.folder):
                 pass
-    left = [point for point in points if job.shares_out and not (job.resume and _is_complete(job, point))]
-    workspace = Workspace(output_dir=job.out, roots=job.roots, place=job.place)
-    if job.shares_out and (sharing := sharing_of([point.ready for point in left], workspace=workspace)) is not None:
+    is_shared = job.shares_out and len(job.place.devices) > 1
+    left = [point for point in points if is_shared and not (job.resume and _is_complete(job, point))]
+    workspace = Workspace(
+        output_dir=job.out, roots=tuple({root for point in left for root in point.roots}), place=job.place
+    )
+    if is_shared and (sharing := sharing_of([point.ready for point in left], workspace=workspace)) is not None:
         place, why = sharing
         logger.info("%s", why)
         sink(Event(kind="shared_out", run="", message=why, done=0, total=place.replicas))
@@ -86,24 +91,31 @@ def run_headless(
         tally.why_ended = "it was asked to end"
 
 
-def _foretold(job: Headless, points: Sequence[Point]) -> tuple[list[Point], list[Report]]:
+def _foretold(job: Headless) -> tuple[list[Point], list[Report]]:
     """The points that may be begun, and what is wrong with the others. Raises `GraphError` where none may."""
-    foretold = told_of(job, points, is_complete=lambda point: job.resume and _is_complete(job, point))
+    foretold = told_of(job, is_complete=lambda point: job.resume and _is_complete(job, point))
     notes = [problem for told in foretold for problem in told.problems if problem.code == UNKNOWN_WORDS]
     if texts := list(dict.fromkeys(map(str, notes))):  # in one line, however many texts a sweep has
         logger.warning("%s%s", texts[0], f"; so it is with {len(texts) - 1} more texts" if texts[1:] else "")
     good: list[Point] = []
-    bad: list[tuple[Point, GraphError]] = []
-    for point, told in zip(points, foretold, strict=True):
+    bad: list[tuple[Report, GraphError]] = []
+    for number, why in job.refused.items():
+        report = Report(point=number, folder=job.out, overrides={}, problem_code=code_of(why))
+        bad.append((report, GraphError([Problem("", "", code_of(why), str(why))])))
+    for point, told in zip(job.points, foretold, strict=True):
         problems = [with_remedy(problem) for problem in blocking(told.problems, is_forced=job.is_forced)]
         if not problems or (job.resume and _is_complete(job, point)):  # what is there already needs no room
             good.append(point)
         else:
-            bad.append((point, GraphError(problems)))
-    if not good:
-        raise bad[0][1]
-    told = [(p, {"problem": str(e), "problem_code": e.code, "is_foretold": True}) for p, e in bad]
-    return good, [Report(point=p.number, folder=p.folder, overrides=p.overrides, **own) for p, own in told]
+            if point.origin:
+                problems = [Problem("", "", each.code, f"{point.origin}: {each}") for each in problems]
+            error = GraphError(problems)
+            own: dict[str, Any] = {"overrides": point.overrides, "workflow": point.workflow}
+            bad.append((Report(point=point.number, folder=point.folder, problem_code=error.code, **own), error))
+    if bad and not good:
+        raise GraphError(each for _, error in (bad if job.lists else bad[:1]) for each in error.problems)
+    reports = [replace(report, problem=str(error), is_foretold=True) for report, error in bad]
+    return good, sorted(reports, key=lambda report: report.point)
 
 
 def _busy_last(
@@ -122,8 +134,9 @@ def _busy_last(
 
 def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: Token) -> Report:
     """One point; what keeps it from being made is in the report."""
-    report = Report(point=point.number, folder=point.folder, overrides=point.overrides)
-    started: dict[str, Any] = {"folder": str(point.folder), "overrides": point.overrides}
+    own: dict[str, Any] = {"point": point.number, "workflow": point.workflow}
+    report = Report(folder=point.folder, overrides=point.overrides, **own)
+    started: dict[str, Any] = {**own, "folder": str(point.folder), "overrides": point.overrides}
     if job.resume and _is_complete(job, point):
         return report
     try:
@@ -132,18 +145,21 @@ def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: To
                 return report
             prepared = point.ready()
             workspace = workspace_of(
-                prepared, point.folder, roots=job.roots, place=job.place, max_pixels=job.max_pixels
+                prepared, point.folder, roots=point.roots, place=job.place, max_pixels=job.max_pixels
             )
+            if not job.overwrites:
+                mine = workspace.metadata[WORKFLOW_KEY]
+                workspace = replace(workspace, is_others=lambda file: is_others(file, mine))
             made = attempt(
                 prepared,
                 workspace=workspace,
                 caches=caches,
-                sink=lambda e: sink(replace(e, point=point.number, **(started if e.kind == "run_started" else {}))),
+                sink=lambda e: sink(replace(e, **(started if e.kind == "run_started" else own))),
                 cancel=cancel,
                 command=job.command,
             )
     except InUse as error:
-        is_busy = job.resume and len(job.sweep) > 1
+        is_busy = job.resume and job.is_sweep
         return replace(report, problem=str(error), problem_code=error.code, is_busy=is_busy)
     except ValueError as error:
         return replace(report, problem=str(error), problem_code=code_of(error))
@@ -152,9 +168,11 @@ def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: To
 
 def _is_complete(job: Headless, point: Point) -> bool:
     """Whether the run is there already, made from the very same files. An input that cannot be read is told later."""
+    if not (point.folder / MANIFEST_FILE).exists():  # before anything is prepared: so it is with most
+        return False
     graph = as_made(point.folder, point.graph)
-    prepared = ready(graph, SPECS, workspace=Workspace(roots=job.roots, host="command line"))
-    workspace = workspace_of(prepared, point.folder, roots=job.roots, place=job.place, max_pixels=job.max_pixels)
+    prepared = ready(graph, SPECS, workspace=Workspace(roots=point.roots, host="command line"))
+    workspace = workspace_of(prepared, point.folder, roots=point.roots, place=job.place, max_pixels=job.max_pixels)
     try:
         keys = schedule(prepared, workspace=replace(workspace, claims=None)).keys
     except NodeFailed:
@@ -184,6 +202,7 @@ class Report:
     point: int
     folder: Path
     overrides: Mapping[str, Any]
+    workflow: str = ""  # the file, of several
     result: RunResult | None = field(repr=False, default=None)
     problem: str = ""
     problem_code: str = ""
@@ -237,6 +256,7 @@ class Report:
             "kind": "result",
             "run": None if result is None else result.run,
             "point": self.point,
+            **({"workflow": self.workflow} if self.workflow else {}),
             "state": self.state,
             "folder": str(self.folder),
             "overrides": dict(self.overrides),
@@ -307,6 +327,7 @@ class Tally:
         failures = [
             {
                 "point": each.point,
+                **({"workflow": each.workflow} if each.workflow else {}),
                 "overrides": dict(each.overrides),
                 "folder": str(each.folder),
                 "error": each.error,

@@ -1,110 +1,121 @@
 """What is asked of a headless run: a workflow with values, the points of a sweep, and what is known of them before."""
 
 import contextlib
-import hashlib
 import itertools
 import json
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ...parallel.errors import BadInput
 from ...parallel.wording import worded
 from ...pipelines.values import Place
 from ..execution.preflight import Foretold
 from ..files.picture_files import MAX_PIXELS
-from ..files.workspace import Workspace, folder_name
+from ..files.workspace import Workspace
 from ..graph.graph import Graph, ParamRef
-from ..graph.problems import GraphError, Names, short
+from ..graph.problems import Names, short
 from ..graph.ready import NO_FIT, ready
 from ..graph.resolve import baked, param_socket
 from ..graph.scalars import LISTS, PLAIN_TYPES, fault
 from ..graph.spec import InputSpec, NodeSpec, Specs
 from ..graph.unfolding.subs import with_subs
 from ..registry import SPECS
-from .foretold import Point, Points, foretold
-from .workflow_files import read_workflow, roots_of, workspace_of
+from .foretold import Point, foretold
+from .workflow_files import read_workflow, roots_of
+
+OUT = Path("output")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Headless:
-    """How a file is run. `sweep` is one dict of overrides per run, on top of `overrides`."""
+    """How points are run, each in a folder of its own in `out`."""
 
-    graph: Graph
-    overrides: Mapping[str, Any]
-    sweep: Sequence[Mapping[str, Any]]
+    points: Sequence[Point]
     out: Path
-    roots: tuple[Path, ...]
+    # Of a list of jobs, by their numbers: those that ask for nothing that can be run, and why.
+    refused: Mapping[int, BadInput] = field(default_factory=dict[int, BadInput])
+    is_sweep: bool = False  # whether it has several points, or is a list or a part of one
     cache_dir: Path | None = None
     resume: bool = False
     place: Place = field(default_factory=Place)
     shares_out: bool = False  # whether the number of groups is chosen, as lets the sweep end soonest
     max_pixels: int = MAX_PIXELS
     command: tuple[str, ...] | None = None  # that asks for it, for the manifest; None where none does
+    overwrites: bool = False  # whether files of other runs give way to those of the same name
     is_forced: bool = False  # whether what is only reckoned (memory, disk) keeps nothing from running
 
+    @property
+    def lists(self) -> bool:
+        """Whether its points are those of a list, each of which says where it stands there."""
+        return bool(self.refused) or any(point.origin for point in self.points)
 
-def read_job(file: Path, *, settings: Sequence[str], sweeps: Sequence[str], allowed: Sequence[Path]) -> Headless:
-    """The workflow of a file with what `--set` and `--sweep` say of it, to be run in the present folder's `output`.
+
+def read_points(
+    file: Path,
+    *,
+    settings: Mapping[str, Any],
+    sweeps: Sequence[str],
+    allowed: Sequence[Path],
+    graph: Graph | None = None,
+    naming: Collection[str] = (),
+) -> list[Point]:
+    """A file's workflow, which may have been read to `graph`, with these values and for each point of its sweeps; all
+    in the present folder's `output`, and one by number. Those of `settings` whose names are among `naming` tell points
+    apart as swept ones do.
 
     Raises `GraphError` or `ValueError` for what is wrong with any of them.
     """
-    graph, workspace = read_workflow(file), workspace_of(file, settings, allowed)
-    overrides = parse_set(graph, SPECS, settings, workspace=workspace)
-    sweep = parse_sweep(graph, SPECS, sweeps, given=overrides, workspace=workspace)
+    graph = graph or read_workflow(file)
+    workspace = Workspace(roots=roots_of(file, settings.values(), allowed), host="command line")
+    overrides = typed_values(graph, SPECS, settings, workspace=workspace) if settings else {}
+    sweep = parse_sweep(graph, SPECS, sweeps, given=overrides, workspace=workspace) if sweeps else [{}]
     check_apart(graph, overrides, sweep)
     named = [*overrides.values(), *(value for varied in sweep for value in varied.values())]
-    roots = roots_of(file, named, allowed)
-    return Headless(graph=graph, overrides=overrides, sweep=sweep, out=workspace.output_dir, roots=roots)
+    own = {name: value for name, value in overrides.items() if name in naming}
+    points = [{**own, **varied} for varied in sweep]
+    return points_of(graph, overrides, points, file=file, roots=roots_of(file, named, allowed))
 
 
-def check_file(file: Path, *, settings: Sequence[str], sweeps: Sequence[str], allowed: Sequence[Path]) -> Points:
-    """What is known of each point of a file's sweep before it runs; of a workflow that is wrong, what is wrong with it.
-
-    Raises `ValueError` for what is no workflow at all.
-    """
-    try:
-        job = read_job(file, settings=settings, sweeps=sweeps, allowed=allowed)
-        return list(zip(job.sweep, told_of(job, points_of(job)), strict=True))
-    except GraphError as error:
-        return [({}, Foretold(problems=[*error.problems]))]
-
-
-def told_of(
-    job: Headless, points: Sequence[Point], *, is_complete: Callable[[Point], bool] = lambda point: False
-) -> list[Foretold]:
-    """What is known of these; those that are complete need no room."""
-    workspace = Workspace(
-        output_dir=job.out, roots=job.roots, place=job.place, max_pixels=job.max_pixels, host="command line"
-    )
-    return foretold(points, SPECS, workspace=workspace, is_there=is_complete)
-
-
-def points_of(job: Headless) -> list[Point]:
-    reading = Workspace(roots=job.roots, host="command line")
-    texts = [",".join(f"{name}={value}" for name, value in varied.items()) for varied in job.sweep]
-    names = [folder_name(text, most=100) for text in texts]  # such as `seed=3,steps=8`
-    counts = Counter(name.casefold() for name in names)
+def points_of(
+    graph: Graph,
+    overrides: Mapping[str, Any],
+    sweep: Sequence[Mapping[str, Any]],
+    *,
+    file: Path,
+    roots: tuple[Path, ...],
+    out: Path = OUT,
+) -> list[Point]:
+    """`sweep` is one dict of values for each run, on top of `overrides`. All are in `out`; see `in_folders`."""
+    reading = Workspace(roots=roots, host="command line")
     points: list[Point] = []
-    for number, (name, varied) in enumerate(zip(names, job.sweep, strict=True), 1):
-        if counts[name.casefold()] > 1:  # all differ, also where case does not count
-            name += f" {hashlib.sha256(json.dumps(varied).encode()).hexdigest()[:12]}"
-        overrides = {**job.overrides, **varied}
-        graph, folder = baked(job.graph, overrides), job.out / name if name else job.out
-        prepare = partial(ready, graph, SPECS, workspace=reading)
-        of_sweep = {"is_alone": len(job.sweep) == 1, "number": number}
-        points.append(Point(overrides=overrides, graph=graph, folder=folder, prepare=prepare, **of_sweep))
+    for varied in sweep:
+        values = {**overrides, **varied}
+        own = baked(graph, values)
+        prepare = partial(ready, own, SPECS, workspace=reading)
+        told: dict[str, Any] = {"overrides": values, "varied": varied, "file": file, "roots": roots}
+        points.append(Point(graph=own, folder=out, prepare=prepare, **told))
     return points
 
 
-# ---- Values from the command line: `NAME=VALUE` for one run, `NAME=1..4` or `NAME=a,b,c` for a run each.
+def told_of(job: Headless, *, is_complete: Callable[[Point], bool] = lambda point: False) -> list[Foretold]:
+    """What is known of each point; those that are complete need no room."""
+    workspace = Workspace(output_dir=job.out, place=job.place, max_pixels=job.max_pixels, host="command line")
+    return foretold(job.points, SPECS, workspace=workspace, is_there=is_complete)
+
+
+# ---- Values from the command line: `NAME=VALUE` for one run; `NAME=1..4`, `1..9:2`, `0.5..2.0:0.25` or `a,b,c` for a
+# run each.
 
 MAX_RUNS = 10_000
-_RANGE = re.compile(r"(-?\d{1,20})\.\.(-?\d{1,20})")
+_NUMBER = r"-?\d{1,20}(?:\.\d{1,20})?"
+_RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?::({_NUMBER}))?")
+_SPAN = re.compile(r"(\d{1,20})-(\d{1,20})(?::(\d{1,20}))?")  # of schedulers; a sign would make two of one text
 _BOOLS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 # What makes a value of a text, by the type of the socket; all others take texts.
 _READERS: Mapping[str, Callable[[str], Any]] = {
@@ -120,19 +131,25 @@ def parse_set(
 
     A node may get its sockets by another of these values, or by a file in the `workspace`.
     """
+    return typed_values(graph, specs, split_set(texts), workspace=workspace)
+
+
+def split_set(texts: Sequence[str]) -> dict[str, str]:
+    """The texts of values by their names, which nobody has looked at yet."""
     values: dict[str, str] = {}
     for text in texts:
         name, value = _split(text, "--set", f"{short(text)[1:-1]}=VALUE")
         if name in values:
             raise ValueError(f"--set {name} is given twice; give it once, or use --sweep {name}=a,b")
         values[name] = value
-    return typed_values(graph, specs, values, workspace=workspace) if values else {}
+    return values
 
 
 def typed_values(
     graph: Graph, specs: Specs, values: Mapping[str, Any], *, workspace: Workspace | None = None
 ) -> dict[str, Any]:
-    """Overrides from values by the same names; a text is read as the command line reads it where none belongs."""
+    """Overrides from values by the same names, typed by the workflow; a text is read as the command line reads it where
+    none belongs."""
     own = {name: socket for name in values if (socket := _socket(graph, specs, name)) is not None}
     overrides = {name: _typed(socket, name, values[name]) for name, socket in own.items()}
     for name in values.keys() - own.keys():
@@ -173,12 +190,7 @@ def check_apart(graph: Graph, overrides: Mapping[str, Any], sweep: Sequence[Mapp
         raise ValueError(worded("--set {} and --sweep {} give the same value; leave one of them out", both[0], both[0]))
     given = {**dict.fromkeys(sweep[0], "--sweep"), **dict.fromkeys(overrides, "--set")}
     for name in given.keys() & graph.params.keys():
-        used = [
-            f"{node_name}.{socket}"
-            for node_name, node in graph.nodes.items()
-            for socket, entry in (*node.inputs.items(), *node.each.items())
-            if isinstance(entry, ParamRef) and entry.param == name
-        ]
+        used = used_at(graph, name)
         if used and given.keys() >= set(used):
             raise ValueError(
                 worded(
@@ -189,6 +201,16 @@ def check_apart(graph: Graph, overrides: Mapping[str, Any], sweep: Sequence[Mapp
                     used[0],
                 )
             )
+
+
+def used_at(graph: Graph, param: str) -> list[str]:
+    """The sockets that a param is the value of, each as `node.socket`."""
+    return [
+        f"{name}.{socket}"
+        for name, node in graph.nodes.items()
+        for socket, entry in (*node.inputs.items(), *node.each.items())
+        if isinstance(entry, ParamRef) and entry.param == param
+    ]
 
 
 def _split(text: str, flag: str, example: str) -> tuple[str, str]:
@@ -254,22 +276,37 @@ def _values(socket: InputSpec, name: str, text: str) -> list[Any]:
         if not values:
             raise ValueError(worded("--sweep {} has no values; list at least one", name))
         return [_checked(socket, name, value) for value in values]
-    if (match := _RANGE.fullmatch(text.strip())) and socket.type in ("int", "float"):
-        first, last = int(match[1]), int(match[2])
-        if first > last:
+    if socket.type not in ("int", "float"):
+        return [_typed(socket, name, part) for part in text.split(",")]
+    found: list[Any] = []
+    for part in text.split(","):
+        if match := _RANGE.fullmatch(part.strip()) or _SPAN.fullmatch(part.strip()):
+            found += [_checked(socket, name, value) for value in _range(name, part.strip(), *match.groups())]
+        elif ".." in part:
             raise ValueError(
-                worded("--sweep {}={} ends before it begins; write {}={}..{}", name, text, name, last, first)
+                worded("--sweep {}={} is no range; write one as 1..4, 1..9:2 or 0.5..2.0:0.25", name, part)
             )
-        if last - first >= MAX_RUNS:
-            raise ValueError(
-                worded("--sweep {}={} has {} values; at most {} are taken", name, text, last - first + 1, MAX_RUNS)
-            )
-        return [_checked(socket, name, value) for value in range(first, last + 1)]
-    if ".." in text and socket.type in ("int", "float"):
+        else:
+            found.append(_typed(socket, name, part))
+    return found
+
+
+def _range(name: str, text: str, first: str, last: str, step: str | None) -> list[int | float]:
+    """From the first on, step by step, up to the last: each is the number nearest to its exact decimals."""
+    begin, end, by = Decimal(first), Decimal(last), Decimal(step or 1)
+    if step is None and "." in first + last:
+        raise ValueError(worded("--sweep {}={} has no step; write one behind it, as 0.5..2.0:0.25", name, text))
+    if by <= 0:
+        raise ValueError(worded("--sweep {}={} has the step {}; give one above 0", name, text, step))
+    if begin > end:
+        tail = f":{step}" if step else ""
         raise ValueError(
-            worded("--sweep {}={}: only whole numbers have ranges, as 1..4; list others, as 1.0,1.5,2.0", name, text)
+            worded("--sweep {}={} ends before it begins; write {}={}..{}", name, text, name, last, first + tail)
         )
-    return [_typed(socket, name, part) for part in text.split(",")]
+    if (count := int((end - begin) / by) + 1) > MAX_RUNS:
+        raise ValueError(worded("--sweep {}={} has {} values; at most {} are taken", name, text, count, MAX_RUNS))
+    kind = float if "." in f"{first}{last}{step}" else int
+    return [kind(begin + by * index) for index in range(count)]
 
 
 def _typed(socket: InputSpec, name: str, value: Any) -> Any:

@@ -43,10 +43,18 @@ FOLDERS: dict[str, Any] = {"action": "append", "type": Path, "default": [], "met
 
 def run_options(run: argparse.ArgumentParser) -> None:
     add = run.add_argument
-    add("file", type=Path, help="a workflow, or a picture, video or sound that latentloom made")
+    says = "a workflow, or a picture, video or sound that latentloom made; of several each is run, one after another"
+    add("files", type=Path, nargs="*", metavar="FILE", help=says)
+    says = "a file, or - for the input, with a job on each line: " + '{"workflow": ..., "params": {...}}'
+    add("--jobs", type=Path, metavar="FILE", help=says)
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter, or node.socket")
-    add("--sweep", action="append", default=[], metavar="NAME=1..4", help="a run for each value: 1..4 or a,b,c")
+    add("--sweep", action="append", default=[], metavar="NAME=1..4", help="a run for each: 1..9:2 or a,b,c")
+    says = "of several runs every N-th, with I from 0 on (default: that of a Slurm array's or an indexed Job's task)"
+    add("--shard", default="", metavar="I/N", help=says)
+    says = "of each run's folder: {workflow}, {index}, {date} or a value such as {seed}; no other result is replaced"
+    add("--name", default="", metavar="TEMPLATE", help=says)
     add("--out", type=Path, default=Path("output"), metavar="DIR", help="where results go (default: output)")
+    add("--overwrite", action="store_true", help="files of other runs give way (default: new ones get a number)")
     add("--resume", action="store_true", help="skip runs that are complete already; those that failed come last")
     add("--force", action="store_true", help="run what seems too large, which is an estimate")
     says = "after SIGTERM or Ctrl-C, finish what is under way if it takes no longer, and begin nothing (default: 0)"
@@ -64,6 +72,7 @@ def run_options(run: argparse.ArgumentParser) -> None:
     add("--cluster", default="", metavar="ADDRESS", help="a Ray cluster; the devices are of each machine")
     says = "a plan's first use with a model is not checked against one device"
     add("--no-self-check", action="store_true", help=says)
+    add("--openjd", action="store_true", help="progress and failures as a session of Open Job Description reads them")
     add("--json", action="store_true", help="events and the result as JSON, one object a line")
     add("-q", "--quiet", action="store_true", help="results and errors alone, no progress")
     log_options(run)
@@ -97,6 +106,19 @@ def check_options(check: argparse.ArgumentParser) -> None:
     check.add_argument("--sweep", action="append", default=[], metavar="NAME=1..4")
     reading_options(check)
     json_option(check)
+
+
+def openjd_options(openjd: argparse.ArgumentParser) -> None:
+    add = openjd.add_argument
+    add("file", type=Path, help="a workflow, whose params become parameters of the job")
+    add("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter's default, or node.socket")
+    add("--sweep", action="append", default=[], metavar="NAME=1..4", help="becomes the tasks of the job")
+    add(
+        "--chunk", type=int, default=1, metavar="N", help="runs of one process: N values of the last whole number swept"
+    )
+    add("--out", type=Path, default=Path("output"), metavar="DIR", help="where results go (default: output)")
+    add("--run", default="", metavar="OPTIONS", help='more options of run, such as --run="--devices all"')
+    nodes_option(openjd)
 
 
 def plan_options(plan: argparse.ArgumentParser) -> None:

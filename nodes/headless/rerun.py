@@ -29,11 +29,9 @@ from ..execution.schedule import schedule
 from ..files.workspace import Workspace
 from ..graph.graph import graph_from_plain
 from ..graph.problems import GraphError, short
-from ..graph.ready import ready
 from ..preview.carried import PLANS_KEY
-from ..registry import SPECS
 from .headless import Tally
-from .job import Headless
+from .job import Headless, points_of
 from .stream import print_line
 from .terminal import run_shown
 from .workflow_files import roots_of
@@ -107,8 +105,9 @@ def rerun_shown(
     graph = graph_from_plain(then.graph)
     if plans := _plans(then):
         graph = graph.model_copy(update={"meta": {**graph.meta, PLANS_KEY: plans}})
-    asked = {"roots": roots_of(path, (), allowed), "place": place, "is_forced": is_forced, "command": command}
-    job = Headless(graph=graph, overrides={}, sweep=[{}], out=out, **asked)
+    points = points_of(graph, {}, [{}], file=path, roots=roots_of(path, (), allowed), out=out)
+    asked = {"place": place, "is_forced": is_forced, "command": command}
+    job = Headless(points=points, out=out, overwrites=True, **asked)  # so that names are those of then
     is_other = plan != "" and place.plan not in plans.values()
     found = differences(
         [("plan", "plan", then.plan, place.plan if is_other else then.plan), *_beside(then, job, missing)]
@@ -199,9 +198,9 @@ def _beside(then: Manifest, job: Headless, missing: str) -> Iterator[tuple[str, 
     here = {each.name: each.title for each in devices_now()} | {"cpu": title_of("cpu")}
     for told in filter(None, (re.fullmatch(r"(\S+) \((.*)\) of .*", text) for text in then.devices)):
         yield "device", told[1], told[2], here.get("cuda:0" if told[1] == "cuda" else told[1])
-    prepared = ready(job.graph, SPECS, workspace=Workspace(roots=job.roots, host="command line"))
+    (point,) = job.points
     try:
-        found = schedule(prepared, workspace=Workspace(output_dir=job.out, roots=job.roots, place=job.place))
+        found = schedule(point.ready(), workspace=Workspace(output_dir=job.out, roots=point.roots, place=job.place))
     except (GraphError, NodeFailed):
         return  # the run itself will tell
     for name, node in then.nodes.items():

@@ -16,6 +16,7 @@ from ...pipelines.costs.run import duration
 from ..execution.events import Event
 from ..execution.manifest import MANIFEST_FILE
 from ..execution.records import RunResult
+from ..graph.graph import Graph
 from .headless import Report, Tally, run_headless
 from .job import Headless
 from .lifetime import end_at_once, interrupts
@@ -30,18 +31,26 @@ MOST_LOADING_S = 3.0  # after it was asked to end: what only loads may be minute
 
 
 def run_shown(
-    job: Headless, *, as_json: bool, debug: bool, stops_on_error: bool, is_quiet: bool = False, grace_s: float = 0.0
+    job: Headless,
+    *,
+    as_json: bool,
+    debug: bool,
+    stops_on_error: bool,
+    is_quiet: bool = False,
+    openjd: bool = False,
+    grace_s: float = 0.0,
 ) -> Tally:
     """Run a job until it ends or is asked to, and tell of it; where it `is_quiet` of what came of it alone, with
-    `debug` also where an error came from.
+    `debug` also where an error came from, with `openjd` in lines that sessions of Open Job Description take for a
+    task's progress and failure.
 
     Asked by Ctrl-C or SIGTERM it ends at its next step; with a grace what is under way is finished within so many
     seconds, and nothing else is begun.
     """
-    titles = {name: node.title or name for name, node in job.graph.nodes.items()}
-    cancel, over, is_sweep = threading.Event(), threading.Event(), len(job.sweep) > 1
-    tell = (lambda event: None) if is_quiet else event_printer(cancel) if as_json else ProgressBars(titles)
-    tally = Tally(len(job.sweep), stops_on_error=stops_on_error)
+    graphs = {point.number: point.graph for point in job.points}
+    cancel, over = threading.Event(), threading.Event()
+    tell = (lambda event: None) if is_quiet else event_printer(cancel) if as_json else ProgressBars(graphs)
+    tally = Tally(len(job.points) + len(job.refused), stops_on_error=stops_on_error)
     started: dict[str, Event] = {}  # by the runs under way
     latest: dict[str, Event] = {}
 
@@ -68,18 +77,22 @@ def run_shown(
             report = Report(point=event.point, folder=Path(event.folder), overrides=event.overrides, result=ended)
             tally.add(report)
             print_report(report, as_json=as_json, debug=debug)
-        if is_sweep:
+        if job.is_sweep:
             print_tally(tally, as_json=as_json)
         end_at_once()
 
     threading.Thread(target=end_in_time, daemon=True).start()
     with interrupts(cancel, tally.finish if grace_s else None):
         try:
-            for report in run_headless(job, tally, sink=sink, cancel=cancel):
+            for done, report in enumerate(run_headless(job, tally, sink=sink, cancel=cancel), 1):
                 if report.result is not None:
                     started.pop(report.result.run, None), latest.pop(report.result.run, None)
-                print_report(report, as_json=as_json, debug=debug, is_one_of_many=is_sweep)
-            if is_sweep:
+                print_report(report, as_json=as_json, debug=debug, is_one_of_many=job.is_sweep)
+                if openjd and report.error:
+                    print(f"openjd_fail: {' '.join(report.error.split())}", flush=True)
+                if openjd:
+                    print(f"openjd_progress: {100 * done / tally.num_runs:.0f}", flush=True)
+            if job.is_sweep:
                 print_tally(tally, as_json=as_json)
         finally:
             over.set()
@@ -88,16 +101,18 @@ def run_shown(
 
 @dataclass(eq=False)
 class ProgressBars:
-    """An event sink, also of several runs at a time. What is no terminal, a file say, gets whole lines alone, of steps
-    one for each quarter."""
+    """An event sink, also of several runs at a time; nodes are called as the workflow of their point has them. What is
+    no terminal, a file say, gets whole lines alone, of steps one for each quarter."""
 
-    titles: Mapping[str, str]  # of nodes
+    graphs: Mapping[int, Graph]  # by the numbers of their points
     _has_bars: bool = field(init=False, default_factory=lambda: sys.stderr.isatty())
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
     _bars: dict[tuple[str, str], Any] = field(init=False, default_factory=dict[tuple[str, str], Any])
 
     def __call__(self, event: Event) -> None:
-        name = self.titles.get(event.node, event.node)
+        graph = self.graphs.get(event.point)
+        node = graph.nodes.get(event.node) if graph else None
+        name = (node and node.title) or event.node
         with self._lock:  # runs that overlap tell from threads of their own
             if event.kind == "progress":
                 if self._has_bars:

@@ -23,6 +23,8 @@ from ..steps.denoising import noise_recipe
 PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 VIDEOS = (".mp4", ".mov", ".webm", ".mkv")
 SOUNDS = (".flac", ".wav", ".mp3", ".ogg", ".opus", ".m4a")
+READERS = dict.fromkeys(PICTURES, read_metadata) | dict.fromkeys(VIDEOS, read_video_metadata)
+READERS |= dict.fromkeys(SOUNDS, read_audio_metadata)
 SHIPPED = Path(__file__).parents[2] / "workflows"
 EXAMPLES = SHIPPED / "bobbin"  # with the pictures, the clip and the sound that shipped workflows load
 # Small workflows that show the nodes which none of the others shows, or shows with the built-in model.
@@ -32,18 +34,15 @@ HALF = re.compile('"(bf16|fp16)"')  # as JSON names a model's number format
 
 def read_workflow(path: Path) -> Graph:
     """The workflow in a file. Raises `GraphError` or `ValueError` in words for the user."""
-    ending = path.suffix.lower()
     if not exists(path):
         shipped = next((file for file in shipped_files() if file.name == path.name), None)
         if shipped and shipped.is_relative_to(Path.cwd()):
             shipped = shipped.relative_to(Path.cwd())  # as one types it here
         hint = worded("did you mean {}?", shipped) if shipped else "check the path"
         raise ValueError(f"{path} does not exist; {hint}")
-    readers = dict.fromkeys(PICTURES, read_metadata) | dict.fromkeys(VIDEOS, read_video_metadata)
-    readers |= dict.fromkeys(SOUNDS, read_audio_metadata)
-    if ending not in readers:
+    if path.suffix.lower() not in READERS:
         return graph_of(parse_json(read_bytes(path)), name=path.stem)
-    metadata = readers[ending](path)
+    metadata = READERS[path.suffix.lower()](path)
     if WORKFLOW_KEY in metadata:
         text = metadata[WORKFLOW_KEY]
         graph = read_graph(text)
@@ -56,6 +55,18 @@ def read_workflow(path: Path) -> Graph:
         )
     is_old = NOISE_KEY not in metadata and HALF.search(text + metadata.get(VALUES_KEY, ""))
     return drawn_by_diffusers(graph) if is_old else graph
+
+
+def is_others(path: Path, workflow: str) -> bool:
+    """Whether another workflow made a file, or this one, whose text is given, with other values; as is what nobody can
+    tell of. How a workflow is called and laid out is not asked."""
+    plain = {"name": "", "description": "", "layout": {}, "meta": {}, "schema_uri": "", "requires": {}}
+    try:
+        made = READERS[path.suffix.lower()](path)[WORKFLOW_KEY]
+        theirs, own = (read_graph(text).model_copy(update=plain) for text in (made, workflow))
+    except (LookupError, OSError, ValueError):
+        return True
+    return theirs != own
 
 
 def text_of(path: Path, *, for_comfyui: bool) -> str:

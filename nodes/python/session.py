@@ -124,7 +124,7 @@ class Session:
             raise GraphError(replace(p, message=p.message + more * (p.kind == "estimate")) for p in problems)
         sinks = [on_event] if on_event else []
         if progress or (progress is None and ("ipykernel" in sys.modules or sys.stderr.isatty())):
-            sinks.append(ProgressBars({name: node.title or name for name, node in given.graph.nodes.items()}))
+            sinks.append(ProgressBars({0: given.graph}))
 
         def sink(event: Event) -> None:
             for each in sinks:

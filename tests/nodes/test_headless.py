@@ -1,5 +1,6 @@
 """Sweeps without a page: past failures, again, beside another process."""
 
+import dataclasses
 import json
 import shutil
 import threading
@@ -17,7 +18,8 @@ from latentloom.nodes.graph.graph import graph_from_plain, graph_to_plain
 from latentloom.nodes.graph.problems import Problem
 from latentloom.nodes.headless import foretold, headless, job
 from latentloom.nodes.headless.headless import MOST_FAULTS, Report, Tally, run_headless
-from latentloom.nodes.headless.job import Headless
+from latentloom.nodes.headless.job import points_of
+from latentloom.nodes.headless.job_list import as_job
 from latentloom.nodes.headless.lifetime import LOCK_FILE, InUse, claimed
 from support.prepared import spied
 
@@ -36,14 +38,10 @@ def sweep(toys: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         stops = options.pop("stops_on_error", False)
         watching = {key: options.pop(key) for key in ("sink", "cancel") if key in options}
         tally = Tally(len(values), stops_on_error=stops)
-        job = Headless(
-            graph=graph or toys.graph(nodes),
-            overrides={},
-            sweep=[{name: value} for value in values],
-            out=tmp_path / "out",
-            roots=(tmp_path,),
-            **options,
-        )
+        out, varied = tmp_path / "out", [{name: value} for value in values]
+        asked = {"file": tmp_path / "w.json", "roots": (tmp_path,), "out": out}
+        found = points_of(graph or toys.graph(nodes), {}, varied, **asked)
+        job = dataclasses.replace(as_job(found, out=out), **options)
         return list(run_headless(job, tally, **watching)), tally
 
     return run

@@ -96,6 +96,8 @@ test("a sweep is a range, a list, or a value per line", () => {
   assert.equal(sweepText({ name: "steps", type: "int", text: "4\n8" }), "steps=[4,8]");
   assert.equal(numValues({ name: "seed", type: "int", text: "1..4" }), 4);
   assert.equal(numValues({ name: "seed", type: "int", text: "4..1" }), 0);
+  assert.equal(numValues({ name: "seed", type: "int", text: "1..8:3" }), 3);
+  assert.equal(numValues({ name: "scale", type: "float", text: "0.1..0.3:0.1" }), 3);
   assert.equal(numValues({ name: "prompt", type: "string", text: "1..4" }), 1);
   assert.equal(numValues({ name: "steps", type: "int", text: "10,20,30" }), 3);
   assert.equal(numValues({ name: "prompt", type: "string", text: '["a, b", "c"]' }), 2);

@@ -10,7 +10,8 @@ export interface SweepRow {
   text: string;
 }
 
-const RANGE = /^\s*(-?\d+)\.\.(-?\d+)\s*$/;
+const RANGE = /^\s*(-?\d+(?:\.\d+)?)\.\.(-?\d+(?:\.\d+)?)(?::(\d+(?:\.\d+)?))?\s*$/;
+const NEARLY = 1e-9; // what is lost of a step that no binary number is
 
 /** "seed=1..4", "steps=10,20", or a JSON list where there is one value per line. */
 export function sweepText({ name, type, text }: SweepRow): string {
@@ -24,7 +25,10 @@ export function numValues({ type, text }: SweepRow): number {
   const values = lines(text);
   if (values.length !== 1) return values.length;
   const range = RANGE.exec(text);
-  if (range && isNumeric(type)) return Math.max(Number(range[2]) - Number(range[1]) + 1, 0);
+  if (range && isNumeric(type)) {
+    const steps = (Number(range[2]) - Number(range[1])) / Number(range[3] ?? 1);
+    return Math.max(Math.floor(steps + NEARLY) + 1, 0);
+  }
   if (text.trim().startsWith("[")) return listLength(text);
   return text.split(",").length;
 }
