@@ -187,7 +187,16 @@ test("a run without ranks has one lane, with a segment for each node that used t
 });
 
 test("each rank has a lane, with what it sent; while work is under way the plan tells how many there are", () => {
-  const rank = { title: "", machine: "", seconds: 2, exchanges: 5, peak_memory_bytes: 70, idle_bytes: 0, known: "", kernels: [] };
+  const rank = {
+    title: "",
+    machine: "",
+    seconds: 2,
+    exchanges: 5,
+    peak_memory_bytes: 70,
+    idle_bytes: 0,
+    known: "",
+    kernels: [],
+  };
   const ranks = [
     { ...rank, rank: 0, device: "cuda:0", sent_bytes: 400 },
     { ...rank, rank: 1, device: "cuda:1", sent_bytes: 800 },
