@@ -198,9 +198,9 @@ def _token_fault(address: str, error: Exception) -> str:
 
     `ray.init` says of a refused token that it could not connect, and no more (2.60); its client of the head says why.
     """
-    import ray
+    import ray.exceptions
     from ray._private.services import canonicalize_bootstrap_address
-    from ray._raylet import GcsClient
+    from ray._raylet import GcsClient  # pyrefly: ignore[missing-module-attribute]
 
     refusal = getattr(ray.exceptions, "AuthenticationError", ())  # older Ray knows no tokens
     with contextlib.suppress(Exception):  # Ray raises what its parts raise
