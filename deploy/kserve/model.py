@@ -1,4 +1,4 @@
-"""A KServe model: a picture of a prompt over the Open Inference Protocol (V2), made by a pool of this machine's devices.
+"""A KServe model: a picture of a prompt over the Open Inference Protocol (V2), made by a pool of the machine's devices.
 
 python deploy/kserve/model.py --devices 'cpu*2' --plan cfg=2 --http_port 8080
 
@@ -7,6 +7,7 @@ Inputs PROMPT, SEED and STEPS; output IMAGE: rows, columns, red, green and blue.
 
 import argparse
 import asyncio
+import uuid
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,8 @@ class Painter(Model):
                 raise InvalidInput(str(error)) from None
         pixels = np.asarray(made.images[0])
         image = InferOutput("IMAGE", list(pixels.shape), "UINT8")
-        image.set_data_from_numpy(pixels, binary_data=True)
-        return InferResponse(payload.id, self.name, [image])
+        image.set_data_from_numpy(pixels, binary_data=bool(payload.use_binary_outputs))
+        return InferResponse(payload.id or uuid.uuid4().hex, self.name, [image])
 
     def stop(self) -> None:
         self.pool.close()

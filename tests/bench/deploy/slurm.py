@@ -1,6 +1,6 @@
 """Run deploy/slurm's scripts under Debian's Slurm, unpacked and not installed, on two machines that are namespaces.
 
-python tests/bench/deploy/slurm.py [FOLDER]      # as root, on Debian or Ubuntu; FOLDER keeps the packages (4 MB)
+python tests/bench/deploy/slurm.py [FOLDER [PART...]]     # as root, on Debian or Ubuntu; FOLDER keeps packages (4 MB)
 
 Each machine has processes, a network, a name and a folder of Ray's own, and nothing but this script's processes can
 reach it. Printed: an array of two that shares a sweep of four; a sweep of three that is requeued by the administrator
@@ -124,14 +124,17 @@ class Job:
             [*command, RECIPES / script, FIRST, "--no-cache", *arguments], capture_output=True, text=True, check=True
         ).stdout.strip()
 
-    def results(self) -> list[dict[str, Any]]:
-        """Of all tasks and restarts, in the order of each file."""
+    def lines(self, kind: str) -> list[dict[str, Any]]:
+        """What all tasks and restarts have told of this kind, in the order of each file."""
         texts = [path.read_text() for path in sorted(self.told.glob("*.jsonl"))]
         lines = [json.loads(line) for text in texts for line in text.splitlines() if line.startswith("{")]
-        return [line for line in lines if line["kind"] == "result"]
+        return [line for line in lines if line["kind"] == kind]
 
     def until_made(self, count: int) -> None:
-        until(lambda: sum(each["state"] == "ok" for each in self.results()) >= count, f"{count} results of {self.told}")
+        until(
+            lambda: sum(each["state"] == "ok" for each in self.lines("result")) >= count,
+            f"{count} results of {self.told}",
+        )
 
     def tasks(self) -> list[dict[str, str]]:
         said = subprocess.run(
@@ -149,37 +152,50 @@ class Job:
             number = f"_{task['ArrayTaskId']}" if "ArrayTaskId" in task else ""
             ended = f"exit code {task['ExitCode']}, restarts {task['Restarts']}"
             print(f"  {self.told.name}{number}: {task['JobState']} on {task['NodeList']}, {ended}")
-        print("  " + ", ".join(f"{Path(each['folder']).name} {each['state']}" for each in self.results()))
+        print("  " + ", ".join(f"{Path(each['folder']).name} {each['state']}" for each in self.lines("result")))
 
 
-def drill(folder: Path) -> None:
-    steps = ["--set", "denoise.steps=2"]
-    array = Job(folder, "array", "sweep.sbatch", *steps, "--sweep", "seed=1..4", options="--array=0-1")
-    array.end("An array of two, a sweep of four")
-    assert {each["JobState"] for each in array.tasks()} == {"COMPLETED"} and len(array.tasks()) == 2
-    assert sorted(each["point"] for each in array.results() if each["state"] == "ok") == [1, 2, 3, 4]
+def array(folder: Path) -> None:
+    job = Job(
+        folder, "array", "sweep.sbatch", "--set", "denoise.steps=2", "--sweep", "seed=1..4", options="--array=0-1"
+    )
+    job.end("An array of two, a sweep of four")
+    assert {each["JobState"] for each in job.tasks()} == {"COMPLETED"} and len(job.tasks()) == 2
+    assert sorted(each["point"] for each in job.lines("result") if each["state"] == "ok") == [1, 2, 3, 4]
 
-    swept = Job(folder, "requeued", "sweep.sbatch", "--sweep", "denoise.steps=20,21,500")
-    swept.until_made(2)
-    sh(f"scontrol requeue {swept.id}")  # the third gets no time to end: KillWait is 1 s
-    swept.end("A sweep of three, `scontrol requeue` after two")
-    states = [each["state"] for each in swept.results()]
-    assert swept.tasks()[0]["Restarts"] == "1" and states == ["ok", "ok", "resumed", "resumed", "ok"], states
 
-    told = Job(folder, "limit", "sweep.sbatch", "--sweep", "denoise.steps=20,150,151,22")
-    told.until_made(1)
-    sh(f"scancel --batch --signal=TERM {told.id}")  # what --signal=B:TERM@120 does, two minutes before the limit
-    told.end("A sweep of four, told of its limit after one: what is under way is finished, 75 requeues the rest")
-    made = [each["point"] for each in told.results() if each["state"] == "ok"]
-    states = [each["state"] for each in told.results()]
-    assert told.tasks()[0]["Restarts"] == "1" and sorted(made) == [1, 2, 3, 4] and "resumed" in states, states
+# Without a rank of its own, a picture comes after the next one's denoise.
+RANK = ["--devices", "cpu"]
 
-    ray = ["--devices", "cpu", "--set", "denoise.steps=60", "--sweep", "seed=1..4"]
-    nodes = Job(folder, "nodes", "nodes.sbatch", *ray, options="--nodes=2")
-    nodes.end("Two nodes by Ray, a sweep of four")
-    ranks = [rank for each in nodes.results() for work in each["denoises"].values() for rank in work["ranks"]]
-    print("  made on " + ", ".join(rank["machine"] for rank in ranks))
-    assert {rank["machine"] for rank in ranks} == {"n1", "n2"} and len(nodes.results()) == 4
+
+def requeued(folder: Path) -> None:
+    job = Job(folder, "requeued", "sweep.sbatch", *RANK, "--sweep", "denoise.steps=20,21,300")
+    job.until_made(2)
+    sh(f"scontrol requeue {job.id}")  # the third gets no time to end: KillWait is 1 s
+    job.end("A sweep of three, `scontrol requeue` after two")
+    states = [each["state"] for each in job.lines("result") if each["state"] != "cancelled"]
+    assert job.tasks()[0]["Restarts"] == "1" and states == ["ok", "ok", "resumed", "resumed", "ok"], states
+
+
+def limit(folder: Path) -> None:
+    job = Job(folder, "limit", "sweep.sbatch", *RANK, "--sweep", "denoise.steps=20,150,151,152,153,154")
+    job.until_made(1)
+    sh(f"scancel --batch --signal=TERM {job.id}")  # what --signal=B:TERM@120 does, two minutes before the limit
+    job.end("A sweep of six, told of its limit after one: what is under way is finished, 75 requeues the rest")
+    states = [each["state"] for each in job.lines("result")]
+    assert job.tasks()[0]["Restarts"] == "1" and states.count("ok") == 6 and "resumed" in states, states
+
+
+def nodes(folder: Path) -> None:
+    swept = [*RANK, "--set", "denoise.steps=60", "--sweep", "seed=1..4"]
+    job = Job(folder, "nodes", "nodes.sbatch", *swept, options="--nodes=2")
+    job.end("Two nodes by Ray, a sweep of four")
+    machines = {each["run"]: rank["machine"] for each in job.lines("spread") for rank in each["ranks"]}
+    print("  made on " + ", ".join(machines[each["run"]] for each in job.lines("result")))
+    assert {*machines.values()} == {"n1", "n2"} and [each["state"] for each in job.lines("result")] == ["ok"] * 4
+
+
+PARTS = {"array": array, "requeued": requeued, "limit": limit, "nodes": nodes}
 
 
 def main() -> None:
@@ -188,11 +204,13 @@ def main() -> None:
         root = unpacked(folder)
         spaces = ["unshare", "--net", "--uts", "--pid", "--fork", "--mount", "--mount-proc"]
         arguments = [sys.executable, __file__, "--inside", root, tempfile.mkdtemp(prefix="run-", dir=folder)]
+        arguments += sys.argv[2:]
         raise SystemExit(subprocess.run([*spaces, *arguments]).returncode)
-    root, folder = map(Path, sys.argv[2:])
+    (root, folder), names = map(Path, sys.argv[2:4]), sys.argv[4:]
     start(root, folder)
     print(sh("sinfo --version; sinfo -N -o '%N %c CPUs %t'").strip())
-    drill(folder)
+    for name in names or PARTS:
+        PARTS[name](folder)
 
 
 if __name__ == "__main__":
