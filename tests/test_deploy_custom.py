@@ -8,12 +8,20 @@ import ast
 import copy
 import json
 import re
+import runpy
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
+
+import latentloom
+from latentloom.parallel.errors import Cancelled
 
 DEPLOY = Path(__file__).resolve().parent.parent / "deploy"
 KUBERNETES = "1.34.0"
@@ -76,6 +84,56 @@ def test_triton_s_model_reads_what_its_configuration_gives() -> None:
     assert json.loads(given["arguments"])["num_inference_steps"] == 16
     inputs = set(re.findall(r'\{ name: "(\w+)"', config.partition("output")[0]))
     assert inputs == set(re.findall(r'given\["([A-Z]+)"\]', model))
+
+
+class Pipeline:
+    """Stands for a pool's: asks at each of three steps whether it is to end."""
+
+    is_cancelled = False
+
+    def __call__(self, *, prompt: str, on_step: Callable[[int, int], None], **_: Any) -> SimpleNamespace:
+        for step in range(3):
+            on_step(step, 3)
+            if self.is_cancelled:
+                raise Cancelled
+        if not prompt:
+            raise ValueError("there is no prompt; give one")
+        return SimpleNamespace(images=[np.zeros((2, 2, 3), np.uint8)])
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+@pytest.mark.parametrize(
+    ("prompt", "is_cancelled", "told"),
+    [("a star", False, (2, 2, 3)), ("", False, "INVALID_ARG"), ("a star", True, "CANCELLED")],
+)
+def test_triton_s_model_answers_refuses_and_hears_a_cancel(
+    prompt: str, is_cancelled: bool, told: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By stand-ins of Triton's module and of the pool."""
+
+    class Error(Exception):
+        CANCELLED, INVALID_ARG, INTERNAL = "CANCELLED", "INVALID_ARG", "INTERNAL"
+
+    triton = ModuleType("triton_python_backend_utils")
+    response = {"InferenceResponse": lambda tensors=(), error=None: error or tensors, "TritonError": Error}
+    vars(triton).update(response, Tensor=lambda name, value: value)
+    monkeypatch.setitem(sys.modules, triton.__name__, triton)
+    monkeypatch.setattr(
+        latentloom, "Pool", lambda devices: SimpleNamespace(spread=lambda *_: Pipeline()), raising=False
+    )
+    model = runpy.run_path(str(DEPLOY / "triton/latentloom/1/model.py"))["TritonPythonModel"]()
+    given = {"devices": "cpu", "source": "builtin:bobbin", "plan": "", "arguments": "{}"}
+    config = {"parameters": {name: {"string_value": value} for name, value in given.items()}}
+    model.initialize({"model_config": json.dumps(config)})
+    values = {"PROMPT": prompt.encode(), "SEED": 7}
+    inputs = [
+        SimpleNamespace(name=lambda name=name: name, as_numpy=lambda value=value: np.array([value], dtype=object))
+        for name, value in values.items()
+    ]
+    [found] = model.execute([SimpleNamespace(inputs=lambda: inputs, is_cancelled=lambda: is_cancelled)])
+    assert (found.args[1] if isinstance(found, Error) else found[0].shape) == told
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.relative_to(DEPLOY).as_posix())

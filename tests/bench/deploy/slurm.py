@@ -190,9 +190,11 @@ def nodes(folder: Path) -> None:
     swept = [*RANK, "--set", "denoise.steps=60", "--sweep", "seed=1..4"]
     job = Job(folder, "nodes", "nodes.sbatch", *swept, options="--nodes=2")
     job.end("Two nodes by Ray, a sweep of four")
-    machines = {each["run"]: rank["machine"] for each in job.lines("spread") for rank in each["ranks"]}
+    ranks = [(each["run"], rank) for each in job.lines("spread") for rank in each.get("ranks", [])]
+    machines = {run: rank["machine"].split()[1] for run, rank in ranks}  # of "machine 10.77.0.12 (c1203d)"
     print("  made on " + ", ".join(machines[each["run"]] for each in job.lines("result")))
-    assert {*machines.values()} == {"n1", "n2"} and [each["state"] for each in job.lines("result")] == ["ok"] * 4
+    assert {*machines.values()} == {"10.77.0.11", "10.77.0.12"}, machines
+    assert [each["state"] for each in job.lines("result")] == ["ok"] * 4
 
 
 PARTS = {"array": array, "requeued": requeued, "limit": limit, "nodes": nodes}
