@@ -31,6 +31,7 @@ PAPERS = {
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
+    "deploy",
     "LICENSE",
     "STYLE.md",
     "constraints.txt",

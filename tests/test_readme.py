@@ -70,7 +70,7 @@ NOT_RUN = {
     "--nodes": "a process opens one folder; they run in processes of their own below",
 }
 # Programs that are not ours; `tests/bench/fresh_clone.py` and CI run the README's two long lines.
-OTHERS = {"bash", "cd", "npm", "pip", "ray", "ruff", "pyrefly", "pytest", "python3.11", ".", "&&"}
+OTHERS = {"bash", "cd", "export", "npm", "pip", "ray", "ruff", "pyrefly", "pytest", "python3.11", ".", "&&"}
 # How names begin of files that are made or are others'.
 ELSEWHERE = re.compile(
     r"(ComfyUI|/loom|output|cells|manifest|model_index|latentloom|utils|helpers|common|spread|mine)\b"

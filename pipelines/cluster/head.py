@@ -130,6 +130,11 @@ def connect(address: str) -> None:
                 timeout_s=CONNECT_S,
             )
         except Exception as error:  # Ray raises what its parts raise
+            if found := _token_fault(address, error):
+                raise ValueError(
+                    f"cluster {address} asks for a token that this process has not ({found}); "
+                    "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to what `ray get-auth-token` prints beside the head"
+                ) from None
             reason = one_line(error)
             raise ValueError(
                 f"cluster {address} cannot be joined ({reason}); this machine must be one of it: "
@@ -186,6 +191,26 @@ def _probe(address: str) -> None:
             f"no Ray cluster answers at {address} ({error}); start one with `ray start --head`, "
             "or give the address that it printed"
         ) from None
+
+
+def _token_fault(address: str, error: Exception) -> str:
+    """What Ray has against the token; empty where that is not why it did not join.
+
+    `ray.init` says of a refused token that it could not connect, and no more (2.60); its client of the head says why.
+    """
+    import ray.exceptions
+    from ray._private.services import canonicalize_bootstrap_address
+    from ray._raylet import GcsClient  # pyrefly: ignore[missing-module-attribute]
+
+    refusal = getattr(ray.exceptions, "AuthenticationError", ())  # older Ray knows no tokens
+    with contextlib.suppress(Exception):  # Ray raises what its parts raise
+        try:
+            if isinstance(error, refusal):
+                raise error
+            within(lambda: GcsClient(address=canonicalize_bootstrap_address(address)), timeout_s=PROBE_S)
+        except refusal as found:
+            return one_line(found).partition(" Ensure that")[0].rstrip(".")  # before Ray's own advice
+    return ""
 
 
 def _no_answer() -> str:

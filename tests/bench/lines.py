@@ -28,6 +28,7 @@ KINDS: Mapping[str, Callable[[str], bool]] = {
         path.startswith(("pipelines/bobbin/training/", "tests/bobbin/")) and "/test_" not in path
     ),
     "tests": lambda path: path.startswith(("tests/", "ui/web/test/")) and path.endswith((*PYTHON, *SCRIPT)),
+    "recipes": lambda path: path.startswith("deploy/") and path.endswith(PYTHON),
     "product Python": lambda path: path.endswith(PYTHON),
     "page, generated": lambda path: path.startswith("ui/web/src/generated/"),
     "page": lambda path: path.startswith("ui/web/") and path.endswith((*SCRIPT, *STYLE)),

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 import torch
 
@@ -38,6 +40,7 @@ needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="
 pytestmark = pytest.mark.timeout(600)  # agents and ranks import torch and diffusers, each for itself
 BODY = "bodies.pool:total"
 LATER_S = 10.0  # for what must come
+TOKEN = "a" * 32
 TESTS = Path(__file__).resolve().parent.parent
 
 
@@ -211,6 +214,59 @@ def test_an_address_where_nobody_answers_is_refused_in_time(monkeypatch: pytest.
     monkeypatch.setattr("ray.is_initialized", lambda: False)
     with pytest.raises(ValueError, match=r"127\.0\.0\.1:1 .*ray start --head"):
         connect("127.0.0.1:1")
+
+
+@pytest.fixture
+def guarded() -> Iterator[str]:
+    """The address of a head that asks for the token `TOKEN`."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # a socket's path is short
+        port = free_port()
+        head = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"]
+        head += [
+            "--include-dashboard=false",
+            "--num-cpus=1",
+            f"--object-store-memory={80 << 20}",
+            f"--temp-dir={folder}",
+        ]
+        with (Path(folder) / "log").open("w+") as log:
+            process = subprocess.Popen(head, env=with_token(TOKEN), stdout=log, stderr=log, start_new_session=True)
+            try:
+                while "Ray runtime started" not in (said := (Path(folder) / "log").read_text()):
+                    assert process.poll() is None, said
+                    time.sleep(0.2)
+                yield f"127.0.0.1:{port}"
+            finally:
+                for part in psutil.Process(process.pid).children(
+                    recursive=True
+                ):  # asked to end, Ray takes half a minute
+                    part.kill()
+                process.wait(timeout=60)  # it ends when they have
+
+
+def with_token(token: str | None) -> dict[str, str]:
+    """The environment with this token; without one Ray is asked to use what it does not find."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | {"HOME": "/nowhere"}
+    env |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token"}
+    return env if token is None else {**env, "RAY_AUTH_TOKEN": token}
+
+
+@needs_ray
+def test_a_token_that_is_missing_or_another_one_is_told_apart_from_a_machine_that_has_not_joined(guarded: str) -> None:
+    joining = f"from latentloom.pipelines.cluster.head import connect; connect({guarded!r}); print('joined')"
+
+    def end(env: dict[str, str]) -> str:
+        done = subprocess.run([sys.executable, "-c", joining], env=env, capture_output=True, text=True, timeout=300)
+        return (done.stdout or done.stderr).strip().splitlines()[-1]
+
+    wrong = [{**with_token(None), "RAY_AUTH_MODE": "disabled"}, with_token(None), with_token("b" * 32)]
+    with ThreadPoolExecutor() as threads:
+        told = list(threads.map(end, wrong))
+    said = ["is missing or incorrect. Note: RAY_AUTH_MODE is currently 'disabled' (not 'token')"]
+    said += ["but no authentication token was found", "is missing or incorrect"]
+    for sentence, why in zip(told, said, strict=True):
+        assert sentence.startswith(f"ValueError: cluster {guarded} asks for a token that this process has not (")
+        assert f"{why}); set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to what `ray get-auth-token` prints" in sentence
+    assert end(with_token(TOKEN)) == "joined"
 
 
 @needs_ray
