@@ -71,7 +71,7 @@ def test_a_model_is_planned_by_the_headers_on_the_hub_and_nothing_of_it_stays(
     weights_file = hub.folder / "transformer" / "diffusion_pytorch_model.safetensors"
     save_file(load_file(weights_file), weights_file, metadata={"format": "pt", "note": "kept"})
     asked = ["plan", "org/name", "--machine", "1xH100", "--json"]
-    assert main(asked) == 2 and not hub.asked, "nobody is asked without --online"
+    assert main(asked) == 75 and not hub.asked, "nobody is asked without --online"
     capsys.readouterr()
     assert main([*asked, "--online"]) == 0
     online = json.loads(capsys.readouterr().out)
@@ -93,7 +93,7 @@ def test_what_the_hub_refuses_of_a_model_that_is_planned_is_one_sentence(
     hub: FakeHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outline_online.cache_clear()
-    assert main(["plan", "org/other", "--online"]) == 2
+    assert main(["plan", "org/other", "--online"]) == 75
     assert "no model org/other on the hub" in capsys.readouterr().err
     hub.has_access = False
     assert main(["plan", "org/name", "--online"]) == 2
