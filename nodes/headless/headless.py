@@ -224,14 +224,16 @@ class Report:
     @property
     def error(self) -> str:
         """What went wrong, in one sentence; empty when nothing did."""
-        return self.problem if self.failure is None else str(self.failure)
+        failure = None if self.result is None else self.result.failure
+        return self.problem if failure is None else str(failure)
 
     @property
     def code(self) -> str:
         """What the error is, for programs (parallel/errors.py); empty when there is none."""
         if self.state == "cancelled":
             return Cancelled.code
-        return self.problem_code if self.failure is None else self.failure.code
+        failure = None if self.result is None else self.result.failure
+        return self.problem_code if failure is None else failure.code
 
     @property
     def files(self) -> tuple[str, ...]:

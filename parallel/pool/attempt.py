@@ -111,9 +111,9 @@ class JobRun:
             case Preview():
                 if body is not None:
                     with contextlib.suppress(Exception):  # whatever is wrong with a picture, the next one may arrive
-                        self.job.tell(Picture(read_body(body)))
+                        self.job.told.put(Picture(read_body(body)))
         if index == 0 and isinstance(message, Phase | StepDone):
-            self.job.tell(message)
+            self.job.told.put(message)
 
     def lose(self, rank: RankProcess, reason: str) -> None:
         """A rank died, or was ended."""
@@ -227,7 +227,7 @@ class JobRun:
             rank = self.ranks[index]
             if end.code == OutOfMemory.code and job.work.world is None and frees():
                 why = f"rank {rank.number} ({rank.device}): {end.reason}"
-                job.tell(Again(f"starting again without a spare rank: {why}"))
+                job.told.put(Again(f"starting again without a spare rank: {why}"))
                 return False
             if end.state == "failed":
                 keep_logs(rank.log.parent)
@@ -249,5 +249,7 @@ class JobRun:
             return
         spreads = [end.spread for _, end in sorted(ends.items()) if end.spread is not None]
         if spreads:
-            job.tell(SpreadWork(plan=spreads[0].plan, work=tuple(work for spread in spreads for work in spread.work)))
+            job.told.put(
+                SpreadWork(plan=spreads[0].plan, work=tuple(work for spread in spreads for work in spread.work))
+            )
         job.end(answers=[ends[index].value for index in sorted(ends)])

@@ -83,16 +83,13 @@ class Job:
         """Once the last word is there, or about to be."""
         return self.body < 0
 
-    def tell(self, told: Told) -> None:
-        self.told.put(told)
-
     def try_again(self, reason: str, log: Path) -> bool:
         """Whether it may be, after it lost a rank; otherwise this is its end."""
         self.num_deaths += 1
         if self.work.world is not None:
             pass  # the ranks of other machines must be asked again too, which only who asked all of them can
         elif self.num_deaths < MAX_DEATHS:
-            self.tell(Again(f"starting again: {reason}"))
+            self.told.put(Again(f"starting again: {reason}"))
             return True
         else:  # one death may be chance; by the second the job itself is what kills
             reason = f"{reason}, for the second time in this job, so it is given up"
@@ -104,7 +101,7 @@ class Job:
         if not self.is_over:
             os.close(self.body)  # ranks that still read it have descriptors of their own
             self.body = -1
-            self.tell(Last(error, list(answers)))
+            self.told.put(Last(error, list(answers)))
 
 
 @dataclass(frozen=True)

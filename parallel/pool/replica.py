@@ -160,7 +160,7 @@ class Replica:
             self._problem,
         )
         if self.job is not None:
-            self.job.tell(Again(f"starting again without peer-to-peer between {devices}: {self._problem}"))
+            self.job.told.put(Again(f"starting again without peer-to-peer between {devices}: {self._problem}"))
         for rank in self.ranks:
             rank.has_p2p = False
             rank.kill("was to start again without peer-to-peer")

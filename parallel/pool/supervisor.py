@@ -184,7 +184,7 @@ class Supervisor:
         for job in self._jobs():
             if self._starts.get(job.number) != text:
                 self._starts[job.number] = text
-                job.tell(Phase(job=job.number, text=text, is_loading=True))
+                job.told.put(Phase(job=job.number, text=text, is_loading=True))
 
     def _wait(self) -> None:
         is_whole = all(rank.channel is not None for rank in self._crew.ranks)
