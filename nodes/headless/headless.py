@@ -277,6 +277,7 @@ class Tally:
         self.num_runs = num_runs
         self.failures: list[Report] = []  # without their results, which may be large
         self.why_ended = ""
+        self.is_cancelled = False  # also where no run was under way
         self.finish = threading.Event()  # set: what is under way is finished, and nothing else begun
         self._stops_on_error = stops_on_error
         self._counts: Counter[RunState] = Counter()
@@ -316,7 +317,7 @@ class Tally:
 
     @property
     def state(self) -> Literal["ok", "failed", "cancelled", "ended"]:
-        if self._counts["cancelled"]:
+        if self.is_cancelled or self._counts["cancelled"]:
             return "cancelled"
         if self.finish.is_set() and self.num_left:
             return "ended"

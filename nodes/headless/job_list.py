@@ -90,7 +90,7 @@ def read_jobs(
         else:
             own: dict[str, Any] = {"origin": origin, "workflow": row.workflow} if is_list else {}
             points += [replace(point, folder=folder, number=number + k, **own) for k, point in enumerate(found)]
-        if number > MAX_RUNS:
+        if len(points) + len(refused) > MAX_RUNS:
             raise ValueError(worded("the list asks for more than {} runs; make several of it", MAX_RUNS))
     if not points and not refused:
         raise ValueError(worded("{} has no jobs; write one on each line, such as {}", jobs, EXAMPLE))
@@ -235,6 +235,7 @@ def share(job: Headless, text: str, environment: Mapping[str, str]) -> Headless:
     told("share %s (%s): %d of %d runs are made here", text, why, len(mine), num_runs)
     return replace(
         job,
+        is_sweep=True,
         points=[point for point in job.points if point.number in mine],
         refused={number: error for number, error in job.refused.items() if number in mine},
     )
