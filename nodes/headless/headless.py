@@ -10,7 +10,7 @@ import logging
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -82,11 +82,16 @@ def run_headless(
 
     if job.resume:
         points = sorted(points, key=lambda point: has_failed(point.folder, as_made(point.folder, point.graph)))
-    for report in _busy_last(points, made):
-        tally.add(report)
-        yield report
-        if report.state == "cancelled" or tally.why_ended:
-            return
+    others: list[Point] = []  # by the end, what another process was making may be there
+    for some in (points, others):
+        for point, report in made(some):
+            if report.state == "busy" and some is points:
+                others.append(point)
+                continue
+            tally.add(report)
+            yield report
+            if report.state == "cancelled" or tally.why_ended:
+                return
     if tally.finish.is_set() and tally.num_left:
         tally.why_ended = "it was asked to end"
 
@@ -110,32 +115,18 @@ def _foretold(job: Headless) -> tuple[list[Point], list[Report]]:
             if point.origin:
                 problems = [Problem("", "", each.code, f"{point.origin}: {each}") for each in problems]
             error = GraphError(problems)
-            own: dict[str, Any] = {"overrides": point.overrides, "workflow": point.workflow}
-            bad.append((Report(point=point.number, folder=point.folder, problem_code=error.code, **own), error))
+            bad.append((replace(_report(point), problem_code=error.code), error))
     if bad and not good:
-        raise GraphError(each for _, error in (bad if job.lists else bad[:1]) for each in error.problems)
+        is_list = job.refused or job.points[0].origin
+        raise GraphError(each for _, error in (bad if is_list else bad[:1]) for each in error.problems)
     reports = [replace(report, problem=str(error), is_foretold=True) for report, error in bad]
     return good, sorted(reports, key=lambda report: report.point)
-
-
-def _busy_last(
-    points: Sequence[Point], made: Callable[[Sequence[Point]], Iterable[tuple[Point, Report]]]
-) -> Iterator[Report]:
-    """By the end, what another process was making may be there."""
-    busy: list[Point] = []
-    for point, report in made(points):
-        if report.state == "busy":
-            busy.append(point)
-        else:
-            yield report
-    for _, report in made(busy):
-        yield report
 
 
 def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: Token) -> Report:
     """One point; what keeps it from being made is in the report."""
     own: dict[str, Any] = {"point": point.number, "workflow": point.workflow}
-    report = Report(folder=point.folder, overrides=point.overrides, **own)
+    report = _report(point)
     started: dict[str, Any] = {**own, "folder": str(point.folder), "overrides": point.overrides}
     if job.resume and _is_complete(job, point):
         return report
@@ -166,6 +157,11 @@ def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: To
     return replace(report, result=made.result, problem=made.problem, problem_code=made.problem_code)
 
 
+def _report(point: Point) -> Report:
+    own: dict[str, Any] = {"folder": point.folder, "overrides": point.overrides}
+    return Report(point=point.number, workflow=point.workflow, **own)
+
+
 def _is_complete(job: Headless, point: Point) -> bool:
     """Whether the run is there already, made from the very same files. An input that cannot be read is told later."""
     if not (point.folder / MANIFEST_FILE).exists():  # before anything is prepared: so it is with most
@@ -182,6 +178,8 @@ def _is_complete(job: Headless, point: Point) -> bool:
 
 # ---- What became of each run of a sweep, and of all of them together; and when going on is of no use.
 
+# What the last line of a sweep says of a run that failed.
+OF_FAILURE = ("point", "workflow", "overrides", "folder", "error", "code", "where", "retryable")
 RunState = Literal["ok", "failed", "cancelled", "resumed", "busy"]
 
 # So many runs in a row that are refused in the very same words end a sweep: nothing speaks for the next one. Each
@@ -325,17 +323,7 @@ class Tally:
 
     def to_plain(self) -> dict[str, Any]:
         """The last line of a sweep's JSON."""
-        failures = [
-            {
-                "point": each.point,
-                **({"workflow": each.workflow} if each.workflow else {}),
-                "overrides": dict(each.overrides),
-                "folder": str(each.folder),
-                "error": each.error,
-                **as_told(each.code),
-            }
-            for each in self.failures
-        ]
+        failures = [{k: v for k, v in each.to_plain().items() if k in OF_FAILURE} for each in self.failures]
         return {
             "kind": "sweep",
             "state": self.state,

@@ -27,7 +27,7 @@ from ..graph.spec import InputSpec, NodeSpec, Specs
 from ..graph.unfolding.subs import with_subs
 from ..registry import SPECS
 from .foretold import Point, foretold
-from .workflow_files import read_workflow, roots_of
+from .workflow_files import roots_of
 
 OUT = Path("output")
 
@@ -50,28 +50,22 @@ class Headless:
     overwrites: bool = False  # whether files of other runs give way to those of the same name
     is_forced: bool = False  # whether what is only reckoned (memory, disk) keeps nothing from running
 
-    @property
-    def lists(self) -> bool:
-        """Whether its points are those of a list, each of which says where it stands there."""
-        return bool(self.refused) or any(point.origin for point in self.points)
-
 
 def read_points(
     file: Path,
+    graph: Graph,
     *,
     settings: Mapping[str, Any],
     sweeps: Sequence[str],
     allowed: Sequence[Path],
-    graph: Graph | None = None,
     naming: Collection[str] = (),
 ) -> list[Point]:
-    """A file's workflow, which may have been read to `graph`, with these values and for each point of its sweeps; all
-    in the present folder's `output`, and one by number. Those of `settings` whose names are among `naming` tell points
+    """A file's workflow with these values and for each point of its sweeps; all in the present folder's `output`, and
+    one by number. Those of `settings` whose names are among `naming` tell points
     apart as swept ones do.
 
     Raises `GraphError` or `ValueError` for what is wrong with any of them.
     """
-    graph = graph or read_workflow(file)
     workspace = Workspace(roots=roots_of(file, settings.values(), allowed), host="command line")
     overrides = typed_values(graph, SPECS, settings, workspace=workspace) if settings else {}
     sweep = parse_sweep(graph, SPECS, sweeps, given=overrides, workspace=workspace) if sweeps else [{}]
