@@ -148,6 +148,8 @@ def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: To
                 sink=lambda e: sink(replace(e, **(started if e.kind == "run_started" else own))),
                 cancel=cancel,
                 command=job.command,
+                targets=job.targets,
+                shows=job.shows,
             )
     except InUse as error:
         is_busy = job.resume and job.is_sweep

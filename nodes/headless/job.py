@@ -49,6 +49,9 @@ class Headless:
     command: tuple[str, ...] | None = None  # that asks for it, for the manifest; None where none does
     overwrites: bool = False  # whether files of other runs give way to those of the same name
     is_forced: bool = False  # whether what is only reckoned (memory, disk) keeps nothing from running
+    # Of a run that the page made: whether it shows what it saves nowhere, and the nodes that it was asked for, if any.
+    shows: bool = False
+    targets: Collection[str] | None = None
 
 
 def read_points(
@@ -100,7 +103,7 @@ def points_of(
 def told_of(job: Headless, *, is_complete: Callable[[Point], bool] = lambda point: False) -> list[Foretold]:
     """What is known of each point; those that are complete need no room."""
     workspace = Workspace(output_dir=job.out, place=job.place, max_pixels=job.max_pixels, host="command line")
-    return foretold(job.points, SPECS, workspace=workspace, is_there=is_complete)
+    return foretold(job.points, SPECS, workspace=workspace, targets=job.targets, is_there=is_complete)
 
 
 # ---- Values from the command line: `NAME=VALUE` for one run; `NAME=1..4`, `1..9:2`, `0.5..2.0:0.25` or `a,b,c` for a
