@@ -311,9 +311,11 @@ class Tally:
 
     @property
     def is_retryable(self) -> bool:
-        """Whether all that failed may go well at another time, or on another machine; what was left is to be made."""
-        is_left = bool(self.finish.is_set() and self.num_left)
-        return bool(self.failures or is_left) and all(where_of(each.code) == "machine" for each in self.failures)
+        """Whether the same again makes more, at another time or on another machine: what was left when it was asked to
+        end, or all that failed."""
+        if self.finish.is_set() and self.num_left:
+            return True
+        return bool(self.failures) and all(where_of(each.code) == "machine" for each in self.failures)
 
     @property
     def state(self) -> Literal["ok", "failed", "cancelled", "ended"]:

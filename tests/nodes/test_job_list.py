@@ -154,6 +154,15 @@ def test_what_is_no_list_is_refused(files: list[str], lines: Any, words: str, as
     assert words in str(caught.value)
 
 
+def test_a_list_with_a_wrong_line_that_was_asked_to_end_is_to_be_gone_on_with(asked: Asked) -> None:
+    job = asked(lines=[{"workflow": "a.json"}, "no json", {"workflow": "b.json"}])
+    tally = Tally(3)
+    for _ in run_headless(job, tally):  # the wrong line comes first
+        tally.finish.set()
+    assert (tally.state, tally.num_left, tally.is_retryable) == ("ended", 2, True)
+    assert made(job)[1].is_retryable is False  # all was tried
+
+
 def test_a_run_of_a_list_that_another_process_makes_is_left_to_it(asked: Asked) -> None:
     job = asked("a.json", "b.json")
     with claimed(Path("out/a")):
