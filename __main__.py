@@ -27,12 +27,8 @@ if TYPE_CHECKING:
     from .pipelines.values import Place
 
 OK, FAILED, BAD, AGAIN, CANCELLED = 0, *(EXIT_CODES[where] for where in ("us", "input", "machine", "user"))
-SHORT = (
-    "check",
-    "nodes",
-    "schema",
-    "show",
-)  # commands that end in less than a second, and leave no garbage worth the search
+# Commands that end in less than a second, and leave no garbage worth the search.
+SHORT = ("check", "nodes", "schema", "show")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

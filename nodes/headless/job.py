@@ -121,16 +121,6 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-def parse_set(
-    graph: Graph, specs: Specs, texts: Sequence[str], *, workspace: Workspace | None = None
-) -> dict[str, Any]:
-    """Overrides from `NAME=VALUE` texts, typed by the workflow. NAME is a param, or node.socket.
-
-    A node may get its sockets by another of these values, or by a file in the `workspace`.
-    """
-    return typed_values(graph, specs, split_set(texts), workspace=workspace)
-
-
 def split_set(texts: Sequence[str]) -> dict[str, str]:
     """The texts of values by their names, which nobody has looked at yet."""
     values: dict[str, str] = {}
@@ -145,8 +135,9 @@ def split_set(texts: Sequence[str]) -> dict[str, str]:
 def typed_values(
     graph: Graph, specs: Specs, values: Mapping[str, Any], *, workspace: Workspace | None = None
 ) -> dict[str, Any]:
-    """Overrides from values by the same names, typed by the workflow; a text is read as the command line reads it where
-    none belongs."""
+    """Overrides from values by the same names, each a param or node.socket, typed by the workflow; a text is read as
+    the command line reads it where none belongs. A node may get its sockets by another of these values, or by a file in
+    the `workspace`."""
     own = {name: socket for name in values if (socket := _socket(graph, specs, name)) is not None}
     overrides = {name: _typed(socket, name, values[name]) for name, socket in own.items()}
     for name in values.keys() - own.keys():
@@ -165,7 +156,7 @@ def parse_sweep(
     """The overrides of each run: every combination of the swept values, the last name changing fastest.
 
     One empty dict without any sweep. Values with commas are written as a JSON list: `prompt=["a, b", "c"]`. `given` is
-    what `parse_set` gave.
+    what `typed_values` gave.
     """
     axes: dict[str, list[Any]] = {}
     for text in texts:
