@@ -115,7 +115,8 @@ def _foretold(job: Headless) -> tuple[list[Point], list[Report]]:
             if point.origin:
                 problems = [Problem("", "", each.code, f"{point.origin}: {each}") for each in problems]
             error = GraphError(problems)
-            bad.append((replace(_report(point), problem_code=error.code), error))
+            own: dict[str, Any] = {"overrides": point.overrides, "workflow": point.workflow}
+            bad.append((Report(point=point.number, folder=point.folder, problem_code=error.code, **own), error))
     if bad and not good:
         is_list = job.refused or job.points[0].origin
         raise GraphError(each for _, error in (bad if is_list else bad[:1]) for each in error.problems)
@@ -126,7 +127,7 @@ def _foretold(job: Headless) -> tuple[list[Point], list[Report]]:
 def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: Token) -> Report:
     """One point; what keeps it from being made is in the report."""
     own: dict[str, Any] = {"point": point.number, "workflow": point.workflow}
-    report = _report(point)
+    report = Report(folder=point.folder, overrides=point.overrides, **own)
     started: dict[str, Any] = {**own, "folder": str(point.folder), "overrides": point.overrides}
     if job.resume and _is_complete(job, point):
         return report
@@ -157,11 +158,6 @@ def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: To
     except ValueError as error:
         return replace(report, problem=str(error), problem_code=code_of(error))
     return replace(report, result=made.result, problem=made.problem, problem_code=made.problem_code)
-
-
-def _report(point: Point) -> Report:
-    own: dict[str, Any] = {"folder": point.folder, "overrides": point.overrides}
-    return Report(point=point.number, workflow=point.workflow, **own)
 
 
 def _is_complete(job: Headless, point: Point) -> bool:
