@@ -52,19 +52,10 @@ HOMES = {
     "spread": "pipelines.spreading.pipeline",
     "stages": "pipelines.stages",
 }
-# Names behind which there are tables that packages from outside add to, and who lets these in.
+# Who lets packages from outside in, by the names behind which there are tables that these add to.
 OPENS = {
-    "NODE_CLASS_MAPPINGS": "nodes.registry",
-    "NODE_DISPLAY_NAME_MAPPINGS": "nodes.registry",
-    "Session": "nodes.registry",
-    "Workflow": "nodes.registry",
-    "arun": "nodes.registry",
-    "blocks": "pipelines.doors",
-    "load_sharded": "pipelines.doors",
-    "run": "nodes.registry",
-    "shard": "pipelines.doors",
-    "spread": "pipelines.doors",
-    "stages": "pipelines.doors",
+    "nodes.registry": ("NODE_CLASS_MAPPINGS", "NODE_DISPLAY_NAME_MAPPINGS", "Session", "Workflow", "arun", "run"),
+    "pipelines.doors": ("blocks", "load_sharded", "shard", "spread", "stages"),
 }
 # The names of `HOMES`, as checkers of types read them.
 __all__ = ["Cancelled", "Event", "Image", "LoomError", "NODE_CLASS_MAPPINGS", "NODE_DISPLAY_NAME_MAPPINGS"]
@@ -80,8 +71,8 @@ if not TYPE_CHECKING:  # for a checker there are the names above, and no other
 
         if __name__ != "latentloom":
             _adopt_package_name()
-        if name in OPENS:
-            importlib.import_module(f"latentloom.{OPENS[name]}").open_doors()
+        for opener in (each for each, names in OPENS.items() if name in names):
+            importlib.import_module(f"latentloom.{opener}").open_doors()
         home = importlib.import_module(f"latentloom.{HOMES[name]}")
         return home if HOMES[name].endswith(f".{name}") else getattr(home, name)
 

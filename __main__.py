@@ -27,12 +27,8 @@ if TYPE_CHECKING:
     from .pipelines.values import Place
 
 OK, FAILED, BAD, AGAIN, CANCELLED = 0, *(EXIT_CODES[where] for where in ("us", "input", "machine", "user"))
-SHORT = (
-    "check",
-    "nodes",
-    "schema",
-    "show",
-)  # commands that end in less than a second, and leave no garbage worth the search
+# Commands that end in less than a second, and leave no garbage worth the search.
+SHORT = ("check", "nodes", "schema", "show")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,18 +69,17 @@ def _run(arguments: argparse.Namespace) -> int:
             open_doors(getattr(arguments, "nodes_dir", None))
         code = arguments.command(arguments)
         print(end="", flush=True)  # nothing is left to say when the process ends
-    except (ValueError, LoomError) as error:
-        if arguments.debug:
+    except (ValueError, LoomError, KeyboardInterrupt) as error:
+        if arguments.debug and not isinstance(error, KeyboardInterrupt):
             raise
         code = EXIT_CODES[where_of(code_of(error))]
         if getattr(arguments, "json", False):
-            _print_end(error)
-        print(f"latentloom: {error}", file=sys.stderr)
-    except KeyboardInterrupt as error:
-        if getattr(arguments, "json", False):
-            _print_end(error)
-        print("latentloom: cancelled", file=sys.stderr)
-        code = CANCELLED
+            from .nodes.headless.stream import print_end
+
+            print_end(error)
+        elif getattr(arguments, "openjd", False):
+            print(f"openjd_fail: {' '.join(str(error).split()) or 'cancelled'}", flush=True)
+        print(f"latentloom: {str(error) or 'cancelled'}", file=sys.stderr)
     except BrokenPipeError:  # `latentloom nodes | head`
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (Python would complain once more when it ends)
         code = OK
@@ -93,12 +88,6 @@ def _run(arguments: argparse.Namespace) -> int:
 
         leave(code)
     return code
-
-
-def _print_end(error: BaseException) -> None:
-    from .nodes.headless.stream import print_end
-
-    print_end(error)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -10,7 +10,7 @@ import logging
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -82,11 +82,16 @@ def run_headless(
 
     if job.resume:
         points = sorted(points, key=lambda point: has_failed(point.folder, as_made(point.folder, point.graph)))
-    for report in _busy_last(points, made):
-        tally.add(report)
-        yield report
-        if report.state == "cancelled" or tally.why_ended:
-            return
+    others: list[Point] = []  # by the end, what another process was making may be there
+    for some in (points, others):
+        for point, report in made(some):
+            if report.state == "busy" and some is points:
+                others.append(point)
+                continue
+            tally.add(report)
+            yield report
+            if report.state == "cancelled" or tally.why_ended:
+                return
     if tally.finish.is_set() and tally.num_left:
         tally.why_ended = "it was asked to end"
 
@@ -113,23 +118,10 @@ def _foretold(job: Headless) -> tuple[list[Point], list[Report]]:
             own: dict[str, Any] = {"overrides": point.overrides, "workflow": point.workflow}
             bad.append((Report(point=point.number, folder=point.folder, problem_code=error.code, **own), error))
     if bad and not good:
-        raise GraphError(each for _, error in (bad if job.lists else bad[:1]) for each in error.problems)
+        is_list = job.refused or job.points[0].origin
+        raise GraphError(each for _, error in (bad if is_list else bad[:1]) for each in error.problems)
     reports = [replace(report, problem=str(error), is_foretold=True) for report, error in bad]
     return good, sorted(reports, key=lambda report: report.point)
-
-
-def _busy_last(
-    points: Sequence[Point], made: Callable[[Sequence[Point]], Iterable[tuple[Point, Report]]]
-) -> Iterator[Report]:
-    """By the end, what another process was making may be there."""
-    busy: list[Point] = []
-    for point, report in made(points):
-        if report.state == "busy":
-            busy.append(point)
-        else:
-            yield report
-    for _, report in made(busy):
-        yield report
 
 
 def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: Token) -> Report:
@@ -157,6 +149,8 @@ def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: To
                 sink=lambda e: sink(replace(e, **(started if e.kind == "run_started" else own))),
                 cancel=cancel,
                 command=job.command,
+                targets=job.targets,
+                shows=job.shows,
             )
     except InUse as error:
         is_busy = job.resume and job.is_sweep
@@ -182,6 +176,8 @@ def _is_complete(job: Headless, point: Point) -> bool:
 
 # ---- What became of each run of a sweep, and of all of them together; and when going on is of no use.
 
+# What the last line of a sweep says of a run that failed.
+OF_FAILURE = ("point", "workflow", "overrides", "folder", "error", "code", "where", "retryable")
 RunState = Literal["ok", "failed", "cancelled", "resumed", "busy"]
 
 # So many runs in a row that are refused in the very same words end a sweep: nothing speaks for the next one. Each
@@ -279,6 +275,7 @@ class Tally:
         self.num_runs = num_runs
         self.failures: list[Report] = []  # without their results, which may be large
         self.why_ended = ""
+        self.is_cancelled = False  # also where no run was under way
         self.finish = threading.Event()  # set: what is under way is finished, and nothing else begun
         self._stops_on_error = stops_on_error
         self._counts: Counter[RunState] = Counter()
@@ -312,13 +309,15 @@ class Tally:
 
     @property
     def is_retryable(self) -> bool:
-        """Whether all that failed may go well at another time, or on another machine; what was left is to be made."""
-        is_left = bool(self.finish.is_set() and self.num_left)
-        return bool(self.failures or is_left) and all(where_of(each.code) == "machine" for each in self.failures)
+        """Whether the same again makes more, at another time or on another machine: what was left when it was asked to
+        end, or all that failed."""
+        if self.finish.is_set() and self.num_left:
+            return True
+        return bool(self.failures) and all(where_of(each.code) == "machine" for each in self.failures)
 
     @property
     def state(self) -> Literal["ok", "failed", "cancelled", "ended"]:
-        if self._counts["cancelled"]:
+        if self.is_cancelled or self._counts["cancelled"]:
             return "cancelled"
         if self.finish.is_set() and self.num_left:
             return "ended"
@@ -326,17 +325,7 @@ class Tally:
 
     def to_plain(self) -> dict[str, Any]:
         """The last line of a sweep's JSON."""
-        failures = [
-            {
-                "point": each.point,
-                **({"workflow": each.workflow} if each.workflow else {}),
-                "overrides": dict(each.overrides),
-                "folder": str(each.folder),
-                "error": each.error,
-                **as_told(each.code),
-            }
-            for each in self.failures
-        ]
+        failures = [{k: v for k, v in each.to_plain().items() if k in OF_FAILURE} for each in self.failures]
         return {
             "kind": "sweep",
             "state": self.state,

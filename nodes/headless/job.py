@@ -27,7 +27,7 @@ from ..graph.spec import InputSpec, NodeSpec, Specs
 from ..graph.unfolding.subs import with_subs
 from ..registry import SPECS
 from .foretold import Point, foretold
-from .workflow_files import read_workflow, roots_of
+from .workflow_files import roots_of
 
 OUT = Path("output")
 
@@ -49,29 +49,26 @@ class Headless:
     command: tuple[str, ...] | None = None  # that asks for it, for the manifest; None where none does
     overwrites: bool = False  # whether files of other runs give way to those of the same name
     is_forced: bool = False  # whether what is only reckoned (memory, disk) keeps nothing from running
-
-    @property
-    def lists(self) -> bool:
-        """Whether its points are those of a list, each of which says where it stands there."""
-        return bool(self.refused) or any(point.origin for point in self.points)
+    # Of a run that the page made: whether it shows what it saves nowhere, and the nodes that it was asked for, if any.
+    shows: bool = False
+    targets: Collection[str] | None = None
 
 
 def read_points(
     file: Path,
+    graph: Graph,
     *,
     settings: Mapping[str, Any],
     sweeps: Sequence[str],
     allowed: Sequence[Path],
-    graph: Graph | None = None,
     naming: Collection[str] = (),
 ) -> list[Point]:
-    """A file's workflow, which may have been read to `graph`, with these values and for each point of its sweeps; all
-    in the present folder's `output`, and one by number. Those of `settings` whose names are among `naming` tell points
+    """A file's workflow with these values and for each point of its sweeps; all in the present folder's `output`, and
+    one by number. Those of `settings` whose names are among `naming` tell points
     apart as swept ones do.
 
     Raises `GraphError` or `ValueError` for what is wrong with any of them.
     """
-    graph = graph or read_workflow(file)
     workspace = Workspace(roots=roots_of(file, settings.values(), allowed), host="command line")
     overrides = typed_values(graph, SPECS, settings, workspace=workspace) if settings else {}
     sweep = parse_sweep(graph, SPECS, sweeps, given=overrides, workspace=workspace) if sweeps else [{}]
@@ -106,7 +103,7 @@ def points_of(
 def told_of(job: Headless, *, is_complete: Callable[[Point], bool] = lambda point: False) -> list[Foretold]:
     """What is known of each point; those that are complete need no room."""
     workspace = Workspace(output_dir=job.out, place=job.place, max_pixels=job.max_pixels, host="command line")
-    return foretold(job.points, SPECS, workspace=workspace, is_there=is_complete)
+    return foretold(job.points, SPECS, workspace=workspace, targets=job.targets, is_there=is_complete)
 
 
 # ---- Values from the command line: `NAME=VALUE` for one run; `NAME=1..4`, `1..9:2`, `0.5..2.0:0.25` or `a,b,c` for a
@@ -124,16 +121,6 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-def parse_set(
-    graph: Graph, specs: Specs, texts: Sequence[str], *, workspace: Workspace | None = None
-) -> dict[str, Any]:
-    """Overrides from `NAME=VALUE` texts, typed by the workflow. NAME is a param, or node.socket.
-
-    A node may get its sockets by another of these values, or by a file in the `workspace`.
-    """
-    return typed_values(graph, specs, split_set(texts), workspace=workspace)
-
-
 def split_set(texts: Sequence[str]) -> dict[str, str]:
     """The texts of values by their names, which nobody has looked at yet."""
     values: dict[str, str] = {}
@@ -148,8 +135,9 @@ def split_set(texts: Sequence[str]) -> dict[str, str]:
 def typed_values(
     graph: Graph, specs: Specs, values: Mapping[str, Any], *, workspace: Workspace | None = None
 ) -> dict[str, Any]:
-    """Overrides from values by the same names, typed by the workflow; a text is read as the command line reads it where
-    none belongs."""
+    """Overrides from values by the same names, each a param or node.socket, typed by the workflow; a text is read as
+    the command line reads it where none belongs. A node may get its sockets by another of these values, or by a file in
+    the `workspace`."""
     own = {name: socket for name in values if (socket := _socket(graph, specs, name)) is not None}
     overrides = {name: _typed(socket, name, values[name]) for name, socket in own.items()}
     for name in values.keys() - own.keys():
@@ -168,7 +156,7 @@ def parse_sweep(
     """The overrides of each run: every combination of the swept values, the last name changing fastest.
 
     One empty dict without any sweep. Values with commas are written as a JSON list: `prompt=["a, b", "c"]`. `given` is
-    what `parse_set` gave.
+    what `typed_values` gave.
     """
     axes: dict[str, list[Any]] = {}
     for text in texts:

@@ -12,7 +12,7 @@ import string
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -35,16 +35,6 @@ logger = logging.getLogger("latentloom")
 MAX_LIST_BYTES = 64 << 20
 EXAMPLE = '{"workflow": "FILE", "params": {"seed": 7}, "sweep": ["steps=4,8"], "out": "FOLDER"}'
 KINDS = {"workflow": str, "params": dict, "sweep": list, "out": str}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """What a line asks for."""
-
-    workflow: str
-    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    sweep: Sequence[str] = ()
-    out: str = ""
 
 
 def read_jobs(
@@ -70,16 +60,16 @@ def read_jobs(
     for origin, line in ((str(file), file) for file in files) if jobs is None else _lines(jobs):
         number = len(points) + len(refused) + 1
         try:
-            row = _row(line) if isinstance(line, bytes) else Row(workflow=str(line))
-            file, folder = Path(row.workflow), out
-            if row.out:
-                Workspace(output_dir=out).output_path(row.out, socket="out")  # raises where that is outside
-                folder = out / row.out
+            row: dict[str, Any] = _row(line) if isinstance(line, bytes) else {"workflow": str(line)}
+            file, folder, params = Path(row["workflow"]), out, row.get("params", {})
+            if row.get("out"):
+                Workspace(output_dir=out).output_path(row["out"], socket="out")  # raises where that is outside
+                folder = out / row["out"]
             elif is_list and not name:
                 folder = out / (folder_name(file.stem, most=100) or "run")
-            asked = {"settings": {**values, **row.params}, "sweeps": [*sweeps, *map(str, row.sweep)]}
-            naming = () if row.out else row.params
-            found = read_points(file, graph=reading(file), naming=naming, allowed=allowed, **asked)
+            asked = {"settings": {**values, **params}, "sweeps": [*sweeps, *map(str, row.get("sweep", ()))]}
+            naming = () if row.get("out") else params
+            found = read_points(file, reading(file), naming=naming, allowed=allowed, **asked)
         except ValueError as error:
             if not is_list:
                 raise
@@ -88,9 +78,9 @@ def read_jobs(
             if jobs is None:
                 raise refused[number] from error
         else:
-            own: dict[str, Any] = {"origin": origin, "workflow": row.workflow} if is_list else {}
+            own: dict[str, Any] = {"origin": origin, "workflow": row["workflow"]} if is_list else {}
             points += [replace(point, folder=folder, number=number + k, **own) for k, point in enumerate(found)]
-        if number > MAX_RUNS:
+        if len(points) + len(refused) > MAX_RUNS:
             raise ValueError(worded("the list asks for more than {} runs; make several of it", MAX_RUNS))
     if not points and not refused:
         raise ValueError(worded("{} has no jobs; write one on each line, such as {}", jobs, EXAMPLE))
@@ -132,7 +122,7 @@ def _lines(file: Path) -> Iterator[tuple[str, bytes]]:
             yield f"line {number}", line
 
 
-def _row(line: bytes) -> Row:
+def _row(line: bytes) -> dict[str, Any]:
     row = parse_json(line)
     if not isinstance(row, dict) or "workflow" not in row:
         raise ValueError(worded("{} names no workflow; write a job as {}", short(row), EXAMPLE))
@@ -141,7 +131,7 @@ def _row(line: bytes) -> Row:
             raise ValueError(worded("a job has no {}; {}", short(key), Names().offer(key, KINDS)))
         if not isinstance(value, KINDS[key]):
             raise ValueError(worded("{} is {}; write a job as {}", key, short(value), EXAMPLE))
-    return Row(**row)
+    return row
 
 
 # ---- Folders: by the values that tell points apart, or by a template.
@@ -235,6 +225,7 @@ def share(job: Headless, text: str, environment: Mapping[str, str]) -> Headless:
     told("share %s (%s): %d of %d runs are made here", text, why, len(mine), num_runs)
     return replace(
         job,
+        is_sweep=True,
         points=[point for point in job.points if point.number in mine],
         refused={number: error for number, error in job.refused.items() if number in mine},
     )

@@ -27,7 +27,7 @@ def template(
     if braces := next((text for text in (*settings, *sweeps, *more) if "{{" in text), None):
         raise ValueError(worded("{} has {{{{, which means a parameter in a template; leave it out", short(braces)))
     graph = read_workflow(file)
-    points = read_points(file, settings=split_set(settings), sweeps=sweeps, allowed=(), graph=graph)
+    points = read_points(file, graph, settings=split_set(settings), sweeps=sweeps, allowed=())
     swept = {
         name: [*{json.dumps(p.varied[name]): p.varied[name] for p in points}.values()] for name in points[0].varied
     }

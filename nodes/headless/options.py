@@ -72,9 +72,11 @@ def run_options(run: argparse.ArgumentParser) -> None:
     add("--cluster", default="", metavar="ADDRESS", help="a Ray cluster; the devices are of each machine")
     says = "a plan's first use with a model is not checked against one device"
     add("--no-self-check", action="store_true", help=says)
-    add("--openjd", action="store_true", help="progress and failures as a session of Open Job Description reads them")
-    add("--json", action="store_true", help="events and the result as JSON, one object a line")
-    add("-q", "--quiet", action="store_true", help="results and errors alone, no progress")
+    told = run.add_mutually_exclusive_group()
+    says = "progress and failures as a session of Open Job Description reads them"
+    told.add_argument("--openjd", action="store_true", help=says)
+    told.add_argument("--json", action="store_true", help="events and the result as JSON, one object a line")
+    add("-q", "--quiet", action="store_true", help="results and errors alone, no progress; with --json no events")
     log_options(run)
 
 

@@ -23,7 +23,7 @@ from ..graph.ready import ready
 from ..preview.carried import wanted_of
 from ..preview.walk import MAX_DENOISES, Walk
 from ..registry import SPECS
-from .job import parse_set
+from .job import split_set, typed_values
 from .workflow_files import PICTURES, SOUNDS, VIDEOS, read_workflow, roots_of
 
 SIZE = re.compile(r"([0-9]{1,5})[xX]([0-9]{1,5})")
@@ -109,7 +109,7 @@ def plans_of(
     place = Place(devices=machine.devices, plan=AUTO)
     named = [text.partition("=")[2] for text in settings]
     workspace = Workspace(roots=roots_of(file, named, allowed), place=place, host="command line", outlines=outlines)
-    overrides = parse_set(graph, SPECS, settings, workspace=workspace)
+    overrides = typed_values(graph, SPECS, split_set(settings), workspace=workspace)
     walk = Walk(ready(graph, SPECS, overrides, workspace=workspace), workspace=workspace, accelerators=machine.devices)
     found = [(name, plan_denoise(walk, name, machine, **asked)) for name in walk.denoising()[:MAX_DENOISES]]
     if not found:

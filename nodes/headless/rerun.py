@@ -27,9 +27,10 @@ from ..execution.manifest import MANIFEST_FILE, versions
 from ..execution.models_used import ModelFacts
 from ..execution.schedule import schedule
 from ..files.workspace import Workspace
-from ..graph.graph import graph_from_plain
+from ..graph.graph import Graph, graph_from_plain
 from ..graph.problems import GraphError, short
 from ..preview.carried import PLANS_KEY
+from ..registry import SPECS
 from .headless import Tally
 from .job import Headless, points_of
 from .stream import print_line
@@ -43,8 +44,9 @@ Difference = dict[str, str]
 
 
 class Made(BaseModel):
-    """An output: a file by its path, or a value by its name."""
+    """An output: a file by its path and node, or a value by its name."""
 
+    node: str = ""
     path: str = ""
     sha256: str | None = None
     name: str = ""
@@ -106,7 +108,7 @@ def rerun_shown(
     if plans := _plans(then):
         graph = graph.model_copy(update={"meta": {**graph.meta, PLANS_KEY: plans}})
     points = points_of(graph, {}, [{}], file=path, roots=roots_of(path, (), allowed), out=out)
-    asked = {"place": place, "is_forced": is_forced, "command": command}
+    asked: dict[str, Any] = {"place": place, "is_forced": is_forced, "command": command, **_shown(then, graph)}
     job = Headless(points=points, out=out, overwrites=True, **asked)  # so that names are those of then
     is_other = plan != "" and place.plan not in plans.values()
     found = differences(
@@ -161,6 +163,15 @@ def compared(then: Manifest, now: Manifest) -> list[dict[str, Any]]:
     return told
 
 
+def _shown(then: Manifest, graph: Graph) -> dict[str, Any]:
+    """Whether it left files of nodes that save none, as the page's runs do, and which nodes alone it was asked for."""
+    makers = (graph.nodes.get(each.node) for each in then.outputs if each.path)
+    if all(node is None or node.type not in SPECS or SPECS[node.type].is_output for node in makers):
+        return {}
+    names = {each.name for each in then.outputs if each.name}
+    return {"shows": True, "targets": None if names <= graph.outputs.keys() else sorted(names)}
+
+
 def _plans(then: Manifest) -> dict[str, str]:
     """Of denoises, by node."""
     return {name: node.plan for name, node in then.nodes.items() if node.foreseen is not None and node.plan}
@@ -200,7 +211,8 @@ def _beside(then: Manifest, job: Headless, missing: str) -> Iterator[tuple[str, 
         yield "device", told[1], told[2], here.get("cuda:0" if told[1] == "cuda" else told[1])
     (point,) = job.points
     try:
-        found = schedule(point.ready(), workspace=Workspace(output_dir=job.out, roots=point.roots, place=job.place))
+        workspace = Workspace(output_dir=job.out, roots=point.roots, place=job.place)
+        found = schedule(point.ready(), workspace=workspace, targets=job.targets)
     except (GraphError, NodeFailed):
         return  # the run itself will tell
     for name, node in then.nodes.items():

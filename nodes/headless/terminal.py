@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...parallel.errors import Cancelled
 from ...pipelines.costs.run import duration
 from ..execution.events import Event
 from ..execution.manifest import MANIFEST_FILE
@@ -20,7 +21,7 @@ from ..graph.graph import Graph
 from .headless import Report, Tally, run_headless
 from .job import Headless
 from .lifetime import end_at_once, interrupts
-from .stream import print_line
+from .stream import print_end, print_line
 
 LONG_S = 5.0  # a phase that is predicted to take so long says so, since it has no steps to watch
 SHOWN_FAILURES = 20
@@ -56,8 +57,9 @@ def run_shown(
 
     def sink(event: Event) -> None:
         tell(event)
-        started.setdefault(event.run, event)
-        latest[event.run] = event
+        if event.run:  # the groups of a sweep are of none
+            started.setdefault(event.run, event)
+            latest[event.run] = event
 
     def end_in_time() -> None:
         """In a thread of its own: what is beyond the grace is cancelled, and what then only loads is not waited for."""
@@ -72,13 +74,17 @@ def run_shown(
                 break
         else:
             return
+        tally.is_cancelled = True
         for run, event in started.items():
             ended = RunResult(run=run, state="cancelled", outputs={}, nodes={}, seconds=latest[run].time_s)
-            report = Report(point=event.point, folder=Path(event.folder), overrides=event.overrides, result=ended)
+            own: dict[str, Any] = {"point": event.point, "workflow": event.workflow, "overrides": event.overrides}
+            report = Report(folder=Path(event.folder), result=ended, **own)
             tally.add(report)
             print_report(report, as_json=as_json, debug=debug)
         if job.is_sweep:
             print_tally(tally, as_json=as_json)
+        elif as_json and not started:
+            print_end(Cancelled())
         end_at_once()
 
     threading.Thread(target=end_in_time, daemon=True).start()
@@ -94,6 +100,9 @@ def run_shown(
                     print(f"openjd_progress: {100 * done / tally.num_runs:.0f}", flush=True)
             if job.is_sweep:
                 print_tally(tally, as_json=as_json)
+        except BrokenPipeError:  # of a result
+            print_nothing()
+            tally.is_cancelled = tally.num_left > 0
         finally:
             over.set()
     return tally
@@ -171,10 +180,15 @@ def event_printer(cancel: threading.Event) -> Callable[[Event], None]:
         try:
             print_line(event.to_plain())
         except BrokenPipeError:
-            sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (Python would complain once more when it ends)
+            print_nothing()
             cancel.set()
 
     return show
+
+
+def print_nothing() -> None:
+    """From now on: the reader went away, of which Python would complain once more when it ends."""
+    sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (as long as the process lives)
 
 
 def print_report(report: Report, *, as_json: bool, debug: bool, is_one_of_many: bool = False) -> None:

@@ -30,6 +30,8 @@ class Result:
         self.name = name  # the workflow's
         # What the run wrote, or found there unchanged.
         self.files: tuple[Path, ...] = tuple(Path(file) for node in made.nodes.values() for file in node.files)
+        # Why work began once more, each time: a rank, a machine or memory was lost.
+        self.recoveries: tuple[str, ...] = tuple(text for node in made.nodes.values() for text in node.recoveries)
 
     def __getitem__(self, name: str) -> object:
         if name not in self.outputs:

@@ -36,7 +36,7 @@ from ..headless.lifetime import claimed
 from ..headless.terminal import ProgressBars
 from ..headless.workflow_files import roots_of
 from ..registry import SPECS
-from ..steps.arguments import BUILDING, as_image
+from ..steps.arguments import as_image
 from .result import Result
 from .workflow import Workflow, outside
 
@@ -108,9 +108,6 @@ class Session:
         `on_event` is called from threads of the run, and must return at once. `progress` None shows bars in a notebook
         and in a terminal. Raises as said above, `InUse` where another run writes there, and `NotWritten`.
         """
-        if BUILDING.get() is not None:
-            told = {"on_event": on_event, "cancel": cancel, "progress": progress}
-            return outside(functools.partial(self.run, workflow, params, out=out, **told))
         given, folder = _workflow(workflow), Path(out)
         values = {name: _written(name, value, folder) for name, value in (params or {}).items()}
         roots = None if given.file is None else roots_of(given.file, values.values(), self._allowed)
@@ -130,7 +127,7 @@ class Session:
             for each in sinks:
                 each(event)
 
-        with claimed(folder):
+        with outside(), claimed(folder):
             workspace = workspace_of(prepared, folder, roots=roots, place=self._place)
             cancel = cancel or threading.Event()
             made = attempt(prepared, workspace=workspace, caches=self._caches, sink=sink, cancel=cancel)

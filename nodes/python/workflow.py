@@ -10,9 +10,9 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextvars import Token, copy_context
+from contextlib import contextmanager
+from contextvars import Token
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
@@ -277,11 +277,8 @@ class Step:
         """The steps that feed it, and then the params that it takes, but for those that are called as a step is."""
         own = self.nodes[self.name]
         params = [entry.param for entry in own.node.inputs.values() if isinstance(entry, ParamRef)]
-        return [
-            *dict.fromkeys(
-                [*(link.node for link in own.links.values()), *(each for each in params if each not in self.nodes)]
-            )
-        ]
+        params = [each for each in params if each not in self.nodes]
+        return [*dict.fromkeys([*(link.node for link in own.links.values()), *params])]
 
     def __call__(self, **given: object) -> object:
         """What the node gives, a tuple where it has several outputs, of what it `needs`; a param that is not given has
@@ -293,14 +290,18 @@ class Step:
                 inputs[name] = given[entry.param]
         for name, link in own.links.items():
             inputs[name] = self.nodes[link.node].spec.part(given[link.node], link.socket)
-        return outside(partial(own.spec.make, inputs, progress=SILENT, workspace=self.workspace))
+        with outside():
+            return own.spec.make(inputs, progress=SILENT, workspace=self.workspace)
 
 
-def outside(call: Callable[[], R]) -> R:
-    """Called outside of any block in which a workflow is built: the nodes of a run are none of it."""
-    context = copy_context()
-    context.run(BUILDING.set, None)
-    return context.run(call)
+@contextmanager
+def outside() -> Iterator[None]:
+    """Within it no workflow is built: the nodes of a run are none of the one around it."""
+    before = BUILDING.set(None)
+    try:
+        yield
+    finally:
+        BUILDING.reset(before)
 
 
 # ---- What differs

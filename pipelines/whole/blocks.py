@@ -9,11 +9,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import hashlib
 import operator
 import threading
-import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -28,7 +26,6 @@ from ...parallel.progress import Progress, finish
 from ...parallel.ranks.seat import Seat
 from ..doors import follow, order
 from ..failures import told_by
-from ..kept import BUDGET_BYTES, Kept, digests
 from ..pools import WHOLE
 from ..split_plans import is_denoiser, plan_of_class
 from ..spreading.borders import OnStep
@@ -196,17 +193,9 @@ class Denoise(OnRanks):
 
 
 class Encode(OnRanks):
-    """The stock block that encodes texts or pictures: once for all ranks, or on the first one of a pool.
-
-    What it made is kept, 256 MiB of it, and given again for the same inputs and weights; not where it draws.
-    """
+    """The stock block that encodes texts or pictures: once for all ranks, or on the first one of a pool."""
 
     asks = "encoder"
-
-    def __init__(self, block: Any, pool: Pool | None = None) -> None:
-        super().__init__(block, pool)
-        self._kept = Kept(BUDGET_BYTES)
-        self._parts = weakref.WeakSet[Any]()  # by which it was made
 
     def _is_asked(self, spec: Any) -> bool:
         return not is_denoiser(spec.name, spec.type_hint.__name__)
@@ -214,33 +203,11 @@ class Encode(OnRanks):
     def _num_ranks(self, pool: Pool, pipe: Any) -> int:
         return 1
 
-    def _on_pool(self, pool: Pool, pipe: Any, given: Mapping[str, Any]) -> Made:
-        return self._known(pipe, given, functools.partial(super()._on_pool, pool, pipe, given))
-
     def here(self, pipe: Any, given: Mapping[str, Any], border: OnStep | None = None) -> Made:
-        encode = functools.partial(self._known, pipe, given, functools.partial(_run, pipe, given))
         if all_ranks().size == 1 or any(_generators(given)):
-            return encode()
+            return _run(pipe, given)
+        encode = functools.partial(_run, pipe, given)
         return once(encode, all_ranks(), pipe._execution_device, is_all=unchanged(pipe))
-
-    def _known(self, pipe: Any, given: Mapping[str, Any], make: Callable[[], Made]) -> Made:
-        if "generator" in self.block.input_names:
-            return make()
-        parts = {
-            name: getattr(pipe, name) for name in self.block.component_names if getattr(pipe, name, None) is not None
-        }
-        if {*parts.values()} != {*self._parts}:
-            self._kept.clear()
-            self._parts.clear()
-            self._parts.update(parts.values())
-        marks = {name: carried.mark_of(part) for name, part in parts.items()}
-        told = repr((marks, digests(carried.plain_values(dict(given)))))
-        key = hashlib.sha256(told.encode()).hexdigest()
-        if (found := self._kept.get(key)) is not None:
-            return _on(pipe._execution_device, carried.made_values(found))
-        made = make()
-        self._kept.keep(key, carried.plain_values(made))
-        return made
 
 
 class Decode(OnRanks):

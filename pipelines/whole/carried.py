@@ -180,13 +180,6 @@ def drop_others(keys: Collection[str]) -> None:
         del _made[key]
 
 
-def mark_of(part: Any) -> Any:
-    """Differs once the part does something else."""
-    if not isinstance(part, nn.Module):
-        return state_of(part) if isinstance(part, ConfigMixin) else None  # nobody changes a tokenizer
-    return _mark(_tensors(part)), repr([state_of(each) for each in _tuned(part)])
-
-
 def _weights(part: Any) -> dict[str, Any]:
     _check_plain(part)
     tensors, found = _tensors(part), _written.get(part)

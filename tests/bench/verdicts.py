@@ -260,7 +260,7 @@ def keys(file: Path, settings: Sequence[str]) -> dict[str, Any]:
     """The key of every node, and where a plan that `auto` chose is part of one, what it would be without."""
     from latentloom.nodes.execution import schedule as scheduling
     from latentloom.nodes.files.workspace import Workspace
-    from latentloom.nodes.headless.job import parse_set
+    from latentloom.nodes.headless.job import split_set, typed_values
     from latentloom.nodes.headless.workflow_files import read_workflow, roots_of
     from latentloom.nodes.registry import SPECS
 
@@ -268,7 +268,7 @@ def keys(file: Path, settings: Sequence[str]) -> dict[str, Any]:
         named = [text.partition("=")[2] for text in settings]
         graph, roots = read_workflow(file), roots_of(file, named, [FOLDER])
         workspace = Workspace(roots=roots, host="command line")
-        overrides = parse_set(graph, SPECS, settings, workspace=workspace)
+        overrides = typed_values(graph, SPECS, split_set(settings), workspace=workspace)
         if not hasattr(scheduling, "Ready"):  # of a commit in which each asker prepared a workflow by itself
             return dict(scheduling.schedule(graph, SPECS, overrides=overrides, workspace=workspace).keys)
         from latentloom.nodes.graph.ready import ready

@@ -12,7 +12,7 @@ import pytest
 
 from latentloom.nodes.execution.events import Event
 from latentloom.nodes.graph.graph import graph_text
-from latentloom.nodes.headless import headless, job
+from latentloom.nodes.headless import headless, job, job_list
 from latentloom.nodes.headless.headless import Report, Tally, run_headless
 from latentloom.nodes.headless.job import Headless
 from latentloom.nodes.headless.job_list import read_jobs, share
@@ -152,6 +152,23 @@ def test_what_is_no_list_is_refused(files: list[str], lines: Any, words: str, as
     with pytest.raises(ValueError) as caught:
         made(asked(*files, lines=lines))
     assert words in str(caught.value)
+
+
+def test_a_list_has_no_more_runs_than_a_sweep(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_list, "MAX_RUNS", 3)
+    two = {"workflow": "a.json", "sweep": ["seed=1,2"]}
+    assert len(asked(lines=[two, {"workflow": "b.json"}]).points) == 3
+    with pytest.raises(ValueError, match="the list asks for more than 3 runs"):
+        asked(lines=[two, two | {"out": "other"}])
+
+
+def test_a_list_with_a_wrong_line_that_was_asked_to_end_is_to_be_gone_on_with(asked: Asked) -> None:
+    job = asked(lines=[{"workflow": "a.json"}, "no json", {"workflow": "b.json"}])
+    tally = Tally(3)
+    for _ in run_headless(job, tally):  # the wrong line comes first
+        tally.finish.set()
+    assert (tally.state, tally.num_left, tally.is_retryable) == ("ended", 2, True)
+    assert made(job)[1].is_retryable is False  # all was tried
 
 
 def test_a_run_of_a_list_that_another_process_makes_is_left_to_it(asked: Asked) -> None:

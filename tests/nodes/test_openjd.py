@@ -94,6 +94,8 @@ def test_a_task_runs_tells_its_progress_and_fails_with_an_exit_code(
     told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("openjd_")]
     assert told == ["openjd_progress: 50", "openjd_progress: 100"]
     assert sorted(path.parent.name for path in tmp_path.rglob("picture.png")) == ["denoise.steps=1", "denoise.steps=2"]
+    assert main([*arguments(found, denoise_steps="1-2"), "--set", "sed=1"]) == 2
+    assert capsys.readouterr().out.startswith("openjd_fail: 'sed' is no param of this workflow; did you mean")
     (tmp_path / "output" / "denoise.steps=3").write_text("in the way")
     assert main(arguments(found, denoise_steps="2-3")) == 75
     told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("openjd_")]

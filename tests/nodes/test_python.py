@@ -12,7 +12,7 @@ import pytest
 from PIL import Image as Pillow
 
 import latentloom
-from latentloom import Cancelled, Event, Image, LoomError, Session, Workflow, run
+from latentloom import Cancelled, Event, Image, LoomError, Result, Session, Workflow, run
 from latentloom.nodes import (
     calculate,
     decode,
@@ -28,6 +28,7 @@ from latentloom.nodes import (
     seed,
     switch,
 )
+from latentloom.nodes.execution.records import NodeRecord, RunResult
 from latentloom.nodes.graph.problems import GraphError
 from latentloom.nodes.headless.lifetime import InUse
 from latentloom.nodes.headless.workflow_files import shipped_files
@@ -357,6 +358,12 @@ def test_a_misspelt_input_of_a_call_offers_the_nearest() -> None:
 
 
 # ---- In a notebook
+
+
+def test_a_result_tells_why_work_began_once_more(tmp_path: Path) -> None:
+    nodes = {name: NodeRecord(key="", state="ok", recoveries=(f"{name} was lost",)) for name in ("a", "b")}
+    made = RunResult(run="r", state="ok", outputs={}, nodes=nodes, seconds=1.0)
+    assert Result(made, tmp_path, "flow").recoveries == ("a was lost", "b was lost")
 
 
 def test_a_notebook_shows_the_picture_of_a_run() -> None:

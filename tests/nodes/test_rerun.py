@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import jsonschema
@@ -11,9 +12,14 @@ import pytest
 from PIL import Image
 
 from latentloom.__main__ import main
+from latentloom.nodes.execution.attempt import attempt, open_caches, workspace_of
+from latentloom.nodes.files.workspace import Workspace
+from latentloom.nodes.graph.graph import graph_from_plain
+from latentloom.nodes.graph.ready import ready
 from latentloom.nodes.headless import rerun
 from latentloom.nodes.headless.rerun import Manifest, NodeThen, read_manifest
 from latentloom.nodes.headless.stream import schema
+from latentloom.nodes.registry import SPECS
 from latentloom.pipelines.values import Place
 from support.checkout import ROOT
 
@@ -175,6 +181,20 @@ def test_a_file_that_is_read_and_has_changed_is_named(
     code, lines, _ = ask()
     assert code == 0 and [each["state"] for each in lines[-1]["outputs"]] == ["different"]
     assert [(each["what"], each["name"]) for each in lines[0]["differences"]] == [("value", "what load reads")]
+
+
+@pytest.mark.parametrize("targets", [None, ["load"]])
+def test_what_the_page_shows_and_no_node_saves_is_made_again(here: Path, ask: Ask, targets: list[str] | None) -> None:
+    shutil.rmtree(here / "then")
+    Image.new("RGB", (64, 64), (200, 10, 10)).save(here / "red.png")
+    nodes = {"load": {"type": "LoomLoadImage", "version": 1, "inputs": {"path": "red.png"}}}
+    graph = graph_from_plain({"format": 1, "name": "red", "nodes": nodes, "outputs": {"red": {"from": "load.image"}}})
+    prepared = ready(graph, SPECS, workspace=Workspace(roots=(here,)))
+    workspace = workspace_of(prepared, here / "then", roots=(here,), place=Place())
+    quietly: dict[str, Any] = {"sink": lambda event: None, "cancel": Event(), "caches": open_caches(None)}
+    assert not attempt(prepared, workspace=workspace, shows=True, targets=targets, **quietly).problem
+    code, lines, _ = ask("--strict", "--out", "now")
+    assert (code, lines[-1]["same"], [each["path"] for each in lines[-1]["outputs"]]) == (0, True, ["load.png"])
 
 
 def test_the_run_itself_is_not_replaced(here: Path, ask: Ask) -> None:

@@ -14,7 +14,7 @@ from latentloom.nodes.execution.records import NodeRecord, RunResult
 from latentloom.nodes.files.workspace import HERE, Workspace
 from latentloom.nodes.graph.signature import read_spec
 from latentloom.nodes.graph.spec import NodeSpec, Saved, Socket
-from latentloom.nodes.headless.job import parse_set
+from latentloom.nodes.headless.job import split_set, typed_values
 from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.progress import SILENT, Progress
@@ -274,9 +274,9 @@ def test_a_list_is_checked_item_by_item_and_set_as_json(tmp_path: Path) -> None:
     assert (problem.node, problem.socket, problem.code) == ("colours", "shades", "wrong_type")
     [problem] = check(studio(tmp_path, shades=0.5), NEW)
     assert "it takes a list" in problem.message
-    assert parse_set(studio(tmp_path), NEW, ["colours.shades=[0.5, 1]"]) == {"colours.shades": [0.5, 1]}
+    assert typed_values(studio(tmp_path), NEW, split_set(["colours.shades=[0.5, 1]"])) == {"colours.shades": [0.5, 1]}
     with pytest.raises(ValueError, match="it takes a list"):
-        parse_set(studio(tmp_path), NEW, ["colours.shades=0.5, 1"])
+        typed_values(studio(tmp_path), NEW, split_set(["colours.shades=0.5, 1"]))
 
 
 def test_a_node_that_gives_another_number_of_values_is_told() -> None:

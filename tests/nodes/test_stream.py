@@ -5,7 +5,8 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,7 +14,10 @@ import jsonschema
 import pytest
 
 from latentloom.__main__ import main
-from latentloom.nodes.execution.events import Kind
+from latentloom.nodes.execution.events import Event, Kind, Sink
+from latentloom.nodes.headless import terminal
+from latentloom.nodes.headless.headless import Report, Tally
+from latentloom.nodes.headless.job import Headless
 from latentloom.nodes.headless.stream import SCHEMAS, schema
 from latentloom.parallel.errors import EXIT_CODES
 from latentloom.parallel.progress import Foreseen, RankWork, Setting
@@ -99,12 +103,71 @@ def test_a_sweep_that_fails_and_is_resumed(here: Path, capsys: pytest.CaptureFix
     assert [each["outputs"] for each in results[:2]] == [{"sum": 1.0}, {"sum": 0.5}]
 
 
+def test_with_quiet_there_are_results_and_no_events_and_a_share_of_one_run_is_told(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "quotient.json").write_text(json.dumps(QUOTIENT))
+    kinds = {
+        ("--sweep", "sum.b=1,2", "-q"): ["result", "result", "sweep"],
+        ("-q",): ["result"],
+        ("--shard", "1/2"): ["sweep"],  # it has none
+        ("--shard", "0/2", "-q"): ["result", "sweep"],
+    }
+    for options, expected in kinds.items():
+        code, told = told_by(capsys, "run", "quotient.json", "--no-cache", *options)
+        assert (code, [each["kind"] for each in told]) == (0, expected)
+
+
+def test_lines_of_a_list_that_is_wrong_in_part_are_as_the_schema_says(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "quotient.json").write_text(json.dumps(QUOTIENT))
+    rows = [
+        {"workflow": "quotient.json"},
+        {"workflow": "no.json"},
+        {"workflow": "quotient.json", "params": {"sum.b": 0}},
+    ]
+    (here / "jobs.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\nno json")
+    code, told = told_by(capsys, "run", "--jobs", "jobs.jsonl", "--no-cache")
+    states = {each["point"]: each["state"] for each in told if each["kind"] == "result"}
+    assert (code, states) == (1, {1: "ok", 2: "failed", 3: "failed", 4: "failed"})
+    assert [each["point"] for each in told[-1]["failures"]] == [2, 4, 3]  # those that nothing was begun for come first
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+def test_what_only_loads_when_it_is_asked_to_end_is_told_and_not_waited_for(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_begun: bool
+) -> None:
+    ended = threading.Event()
+
+    def loading(job: Any, tally: Tally, *, sink: Sink, cancel: threading.Event) -> Iterator[Report]:
+        sink(Event(kind="shared_out", run="", message="2 groups", total=2))
+        if is_begun:
+            own: dict[str, Any] = {"run": "r", "point": 2, "workflow": "a.json"}
+            sink(Event(kind="run_started", folder="out/a", overrides={"seed": 1}, **own))
+            sink(Event(kind="phase", node="load", is_loading=True, **own))
+        cancel.set()
+        assert ended.wait(60)
+        yield from ()
+
+    for name, value in {"MOST_LOADING_S": 0.0, "run_headless": loading, "end_at_once": ended.set}.items():
+        monkeypatch.setattr(terminal, name, value)
+    tally = terminal.run_shown(
+        Headless(points=[], out=here, is_sweep=True), as_json=True, debug=False, stops_on_error=False
+    )
+    told = lines_of(capsys.readouterr().out)
+    assert {each["state"] for each in told if each["kind"] == "sweep"} == {tally.state} == {"cancelled"}
+    results = [(each["run"], each["workflow"], each["state"]) for each in told if each["kind"] == "result"]
+    assert results == ([("r", "a.json", "cancelled")] if is_begun else [])
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "exit_code"),
     [
         (["run", "no.json"], "bad-input", 2),
         (["run", FIRST, "--sed", "3"], "bad-input", 2),
         (["run", FIRST, "--grace", "-1"], "bad-input", 2),
+        (["run", FIRST, "--openjd"], "bad-input", 2),  # which has lines of its own
         (["run"], "bad-input", 2),
         (["paint"], "bad-input", 2),
         (["run", FIRST, "--set", "empty_latents.width=100"], "bad-workflow", 2),

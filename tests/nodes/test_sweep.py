@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from latentloom.nodes.headless.job import check_apart, parse_set, parse_sweep
+from latentloom.nodes.headless.job import check_apart, parse_sweep, split_set, typed_values
 
 PARAMS = {
     "prompt": {"type": "string", "default": "a"},
@@ -37,7 +37,7 @@ def graph(toys: ModuleType) -> Any:
     ],
 )
 def test_set_gives_typed_values(text: str, expected: dict, graph: Any, toys: ModuleType) -> None:
-    assert parse_set(graph, toys.SPECS, [text]) == expected
+    assert typed_values(graph, toys.SPECS, split_set([text])) == expected
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_set_gives_typed_values(text: str, expected: dict, graph: Any, toys: Mod
 )
 def test_set_explains_what_is_wrong(text: str, words: str, graph: Any, toys: ModuleType) -> None:
     with pytest.raises(ValueError) as caught:
-        parse_set(graph, toys.SPECS, [text])
+        typed_values(graph, toys.SPECS, split_set([text]))
     assert words in str(caught.value)
 
 
