@@ -101,10 +101,6 @@ class Runs:
         """Put a run, or one for each point of a sweep that can be made, into the queue. What is only reckoned keeps
         none from it that `is_forced`; `asked_by` is for `Answers.once`. Raises `GraphError` where
         nothing can be made, `Draining`, or `ValueError`."""
-        if self._is_draining:
-            raise Draining(
-                "this server is about to end, and takes no more runs; send it to another, or once it is back"
-            )
         settings, asked = self._settings, dict(overrides or {})
         workspace = settings.reading(place or settings.place, user=user)
         swept = parse_sweep(graph, self._specs, sweep, given=asked, workspace=workspace)
@@ -271,6 +267,10 @@ class Runs:
         self.work.close()
 
     def _check_waiting(self, user: str, count: int) -> None:
+        if self._is_draining:
+            raise Draining(
+                "this server is about to end, and takes no more runs; send it to another, or once it is back"
+            )
         most = self._settings.most_waiting
         if (waiting := self.book.num_waiting(user)) + count > most:
             raise TooMany(
