@@ -13,6 +13,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from latentloom.pipelines.values import Place
+from latentloom.ui.access.gate import JSON_BYTES
 from latentloom.ui.access.tokens import Tokens, new_token
 from latentloom.ui.api.openai import images as image_routes
 from latentloom.ui.service.app import make_app
@@ -422,3 +423,9 @@ def test_a_run_that_fails_is_an_error_of_its_kind(client: Any, server: Any) -> N
     asking.join(60)
     wrong(found[0], 400, None, "is not on this server")
     assert found[0].headers["x-should-retry"] == "false"
+
+
+def test_json_of_a_route_that_takes_files_is_as_small_as_elsewhere(client: Any) -> None:
+    for path in ("images/edits", "videos"):
+        answer = client.post(f"/v1/{path}", json={"model": MODEL, "prompt": "x" * JSON_BYTES})
+        wrong(answer, 413, None, "larger than 8 MiB")

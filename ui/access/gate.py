@@ -143,7 +143,7 @@ class Gate:
         # Python's int() takes other digits, signs and underscores, which the server behind would read otherwise
         if not (length.isascii() and length.isdigit()) or len(length) > 18:
             return HTTPException(400, f"Content-Length is {length[:40]!r}; give the number of bytes")
-        return _too_large(limit) if int(length) > limit else None
+        return too_large(limit) if int(length) > limit else None
 
 
 def own_path(scope: Scope) -> str:
@@ -155,7 +155,7 @@ def body_limit(path: str) -> int:
     return next((limit for pattern, limit in BODY_LIMITS if pattern.fullmatch(path)), JSON_BYTES)
 
 
-def _too_large(limit: int) -> HTTPException:
+def too_large(limit: int) -> HTTPException:
     most = f"{limit // MIB} MiB" if limit >= MIB else f"{limit >> 10} KiB"
     return HTTPException(413, worded("the request is larger than {}, the limit here; send something smaller", most))
 
@@ -190,7 +190,7 @@ class _Counted:
         self._is_whole = not message.get("more_body", False)
         self._num_bytes += len(message.get("body", b""))
         if self._num_bytes > self._limit:
-            self._refusal = _too_large(self._limit)
+            self._refusal = too_large(self._limit)
             raise CutOff(self._refusal.status_code)
         return message
 
