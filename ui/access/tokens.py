@@ -88,10 +88,10 @@ class Tokens:
         found = [each for each in self._now() if hmac.compare_digest(each.digest.encode(), digest)]
         if not found:
             raise NotLoggedIn("this server does not know the token, or it was taken back; ask who runs it for another")
-        if not any(wants in each.scopes for each in found):
+        if not (may := [each for each in found if wants in each.scopes]):
             has = ", ".join(sorted(found[0].scopes))
             raise OutOfScope(f"this token may {has}, and this needs {wants}; ask who runs this server for one that may")
-        return found[0].name
+        return may[0].name
 
     def _now(self) -> tuple[Bearer, ...]:
         if self._file is None:

@@ -71,7 +71,7 @@ def add_routes(router: APIRouter, server: Server, following: Following) -> None:
             raise Wrong("url names the file as it was made, a PNG; ask for b64_json, or for png", param="output_format")
         submit = partial(start, server, user, body, kind="image", n=body.n, asked_by=by, **pictures)
         ids = (await run_in_threadpool(server.runs.book.answers.once, user, by, submit)).runs
-        if not await following.until_over(user, ids, MOST_S, request):
+        if not await following.until_over(request, user, ids, MOST_S):
             if not by.key:
                 await run_in_threadpool(server.runs.book.cancel, user, ids)
             raise Wrong(f"it was not made in {MOST_S:.0f} s; ask for less at once", status=503, code="timeout")
