@@ -179,7 +179,7 @@ def test_a_drain_ends_what_runs_and_keeps_what_waits(tmp_path: Path) -> None:
         until(REACHED["one"].is_set)
         drain = Thread(target=runs.drain, args=(60,))
         drain.start()
-        until(lambda: runs._is_draining)
+        until(lambda: runs.is_draining)
         with pytest.raises(Draining, match="takes no more runs"):
             runs.submit("ann", gated("three"))
         OPEN["one"].set()

@@ -75,7 +75,7 @@ class Runs:
         self._previews: OrderedDict[str, dict[str, Picture]] = OrderedDict()  # the newest of each node, by run
         self._seeing = threading.Lock()
         self.work = work or Here(settings.cache_dir, specs=specs)
-        self._is_draining = False
+        self.is_draining = False
         self._quota = quota or Quota(settings.data_dir)
         self.book = RunBook(RunRecords(settings.data_dir, quota=self._quota), live)
         self._submitting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # by user
@@ -259,7 +259,7 @@ class Runs:
 
     def drain(self, timeout_s: float) -> None:
         """No run is taken and none begins from now on; waits so long for those under way."""
-        self._is_draining = True
+        self.is_draining = True
         self._workers.drain(timeout_s)
 
     def close(self) -> None:
@@ -267,10 +267,8 @@ class Runs:
         self.work.close()
 
     def _check_waiting(self, user: str, count: int) -> None:
-        if self._is_draining:
-            raise Draining(
-                "this server is about to end, and takes no more runs; send it to another, or once it is back"
-            )
+        if self.is_draining:
+            raise Draining
         most = self._settings.most_waiting
         if (waiting := self.book.num_waiting(user)) + count > most:
             raise TooMany(
