@@ -33,7 +33,7 @@ DESCRIPTION = """
 Workflows are files as `latentloom run` takes them. Runs belong to the server: they go on when nobody looks.
 
 A request that changes something needs the page's own `Origin`, or none, as tools send it; where the server has a login,
-every request needs the cookie of `POST /login`.
+every request needs the cookie of `POST /login`, or a bearer token.
 
 The WebSocket `/loom/live` tells what changed for its user, at most twelve times a second, and everything at first: each
 message is a `LiveMessage`. A run there holds only those of its nodes that changed.
