@@ -25,7 +25,7 @@ logger = logging.getLogger("latentloom")
 PREFIX = "/loom"
 MIB = 1 << 20
 JSON_BYTES = 8 * MIB
-GRADIO_BYTES = 1 * MIB  # the most bytes of a call of `gradio_client`: a thousand of these may wait in memory
+GRADIO_BYTES = 1 * MIB  # of what is not under /loom
 LOGIN_BYTES = 16 << 10  # anybody may send one, and hold a connection for as long as it may take to come
 THUMB_BYTES = 1 * MIB
 UPLOAD_BYTES = 64 * MIB
@@ -39,8 +39,11 @@ BODY_LIMITS = (
     (re.compile(r"/login/?"), LOGIN_BYTES),
     (re.compile(r"(?!/loom/).*", re.DOTALL), GRADIO_BYTES),
 )
-# Gradio's own way to send files, which nothing counts, and to fetch from elsewhere: no view of ours uses them.
+CALL = re.compile(r"(/gradio_api)?/run/predict/?")  # by which the page tells Gradio that another tab is shown
+PROGRAMS = f"programs run workflows by POST {PREFIX}/workflows/NAME/runs"
+# Gradio's own way to send files, which nothing counts, to fetch from elsewhere, and to call: no view of ours uses them.
 UNUSED = (
+    (re.compile(r"(/gradio_api)?/((call|api)/.*|run/(?!predict/?$).*|queue/join/?)", re.DOTALL), PROGRAMS),
     (re.compile(r"(/gradio_api)?/upload/?"), f"send pictures to {PREFIX}/uploads"),
     (re.compile(r"(/gradio_api)?/proxy=.*", re.DOTALL), "this server fetches nothing from others"),
 )
@@ -55,7 +58,7 @@ DEFAULT_HEADERS = (
 )
 
 CROWDED = HTTPException(429, f"{MAX_ASKING} requests of your address are being answered; wait for one of them")
-UNREADABLE = HTTPException(400, "the request cannot be read; send what the page or gradio_client sends")
+UNREADABLE = HTTPException(400, "the request cannot be read; send what the page sends")
 STALLED = HTTPException(408, f"the rest of the request stopped coming for {BODY_WAIT_S:.0f} seconds; send it again")
 
 
