@@ -325,19 +325,19 @@ def schema_command(arguments: argparse.Namespace) -> int:
 
 
 def ui_command(arguments: argparse.Namespace) -> int:
-    from .ui.commands import page
+    from .ui.command import page
 
     return page(arguments, _place(arguments))
 
 
 def serve_command(arguments: argparse.Namespace) -> int:
-    from .ui.commands import service
+    from .ui.service.command import service
 
     return service(arguments, _place(arguments))
 
 
 def token_command(arguments: argparse.Namespace) -> int:
-    from .ui.commands import token
+    from .ui.access.tokens import token
 
     return token(arguments)
 

@@ -33,7 +33,7 @@ GROUPS = {
     "ranks": ["tests/parallel/"],
     "page": [*(f"tests/ui/test_page_{begin}" for begin in (*"abcdeflm", "run.")), "tests/ui/test_ui_command.py"],
     "more of the page": [
-        *(f"tests/ui/test_{name}" for name in ("page_", "gradio_client.", "readme_example.")),
+        *(f"tests/ui/test_{name}" for name in ("page_", "readme_example.")),
         *(f"tests/ui/test_{name}." for name in ("bundle", "page_accessible")),  # what npm gets
     ],
     "bobbin": ["tests/bobbin/", "tests/pipelines/test_model_folder."],

@@ -20,7 +20,6 @@ ROWS = ("pipelines/families/", "pipelines/split_plans/")  # folders whose module
 CHAMBERS = {
     "pipelines/fusing/rotary_kernel.py": "imports Triton, which not every machine has",
     "ui/canvas.py": "the only Gradio component",
-    "ui/service/command.py": "the command `latentloom serve`",
 }
 SOURCES = {
     path.relative_to(ROOT).as_posix(): path.read_text()

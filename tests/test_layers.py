@@ -17,7 +17,7 @@ HOMES = {
     "torch.distributed": ["parallel/"],
     "diffusers": ["pipelines/", "nodes/modular.py"],
     "transformers": ["pipelines/"],
-    "gradio": ["ui/app.py", "ui/canvas.py", "ui/api/gradio_client.py"],
+    "gradio": ["ui/app.py", "ui/canvas.py"],
 }
 HEAVY = ("torch", "diffusers", "transformers", "gradio")
 LIGHT = (

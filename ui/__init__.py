@@ -4,8 +4,6 @@ app: The page as a Gradio app: one tab for each view, our routes in its process,
 bundle: The page's own files, built from `ui/web` and shipped: a fixed table, so that no request names a path.
 canvas: The one Gradio component of the page: an empty box in which our bundle draws a view.
 command: What `latentloom ui` does: open the page, say where it is, and end in order when it is asked to.
-commands: The commands that serve: `latentloom ui`, `latentloom serve` and `latentloom token`, from arguments to
-    settings.
 errors: What the server's stores refuse beside `ValueError`: what is not there, and what somebody else changed.
 listening: A server that listens: its port, its start in a thread of its own, and the limits that it stands behind.
 options: The options of `latentloom ui` and `latentloom serve`, and the settings that they mean.

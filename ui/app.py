@@ -4,21 +4,24 @@ Imported by the `ui` command only: Gradio takes seconds to load.
 """
 
 import json
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from fastapi import Request, Response
 from fastapi.middleware import Middleware
 from gradio import http_server
 from gradio.exceptions import ServerFailedToStartError
+from gradio.route_utils import FnIndexInferError
 from gradio.routes import templates
 
-from .access.gate import UPLOAD_BYTES, Gate
+from .access.answers import refused
+from .access.gate import CALL, PROGRAMS, UPLOAD_BYTES, Gate, own_path
 from .access.login import Guard, login_routes
 from .access.policy import Policy, mark_scripts
-from .api.gradio_client import MISUSES, Answers, CheckedBlocks, add_endpoints
 from .api.router import make_router
 from .bundle import STATIC, Bundle
 from .canvas import LoomView
@@ -26,12 +29,13 @@ from .listening import PortTaken, guarded, started
 from .server import Server
 from .settings import Settings
 
+logger = logging.getLogger("latentloom")
+
 VIEWS = ("build", "simple", "gallery", "models")
 LANGUAGES = ("en", "de")
 TEXTS = Path(__file__).parent / "texts"
 ASKED = ("loom/start", "loom/catalog")  # what the page asks before it draws anything, see `web/src/store/start.ts`
-MAX_CALLS = 1000  # how many calls of `gradio_client` may wait; one more is refused
-IDLE_S = 0.05  # how often Gradio looks for such calls; it would each millisecond, which takes a twentieth of a core
+IDLE_S = 0.05  # how often Gradio looks for calls; it would each millisecond, which takes a twentieth of a core
 # Of Gradio's; as its `_frontend` it would look once, and then ask the user to share the page with the world.
 OFF = ("inline", "share", "ssr_mode", "run_history", "mcp_server", "pwa", "enable_monitoring", "_frontend")
 SWITCHED_OFF: dict[str, Any] = dict.fromkeys(OFF, False)
@@ -81,7 +85,7 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
     settings = server.settings
     texts = {name: json.loads((TEXTS / f"{name}.json").read_text(encoding="utf-8")) for name in LANGUAGES}
     words = gr.I18n(**texts)
-    page = build_page(server, bundle=bundle, words=words)
+    page = build_page(bundle=bundle, words=words)
     mark_scripts(
         templates.env,
         script=bundle.address("loom.js"),
@@ -103,9 +107,8 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
                     Middleware(Policy),
                     Middleware(Guard),
                     Middleware(Gate, door=settings.door, trusted=settings.trusted_proxies),
-                    Middleware(Answers),
                 ],
-                "exception_handlers": MISUSES,
+                "exception_handlers": dict.fromkeys((FnIndexInferError, KeyError, TypeError), misused),
             },
             i18n=words,
             css=CSS,
@@ -134,8 +137,16 @@ def guard_page(page: gr.Blocks, settings: Settings) -> None:
         raise
 
 
-def build_page(server: Server, *, bundle: Bundle, words: gr.I18n) -> gr.Blocks:
-    with CheckedBlocks(
+async def misused(request: Request, error: Exception) -> Response:
+    """The answer to a call that Gradio cannot match to what the page calls; any other error is not hidden."""
+    if request.method != "POST" or CALL.fullmatch(own_path(request.scope)) is None:
+        raise error
+    logger.info("a call to %s was refused: %r", request.url.path, error)
+    return refused(f"the call is not understood; {PROGRAMS}", 400)
+
+
+def build_page(*, bundle: Bundle, words: gr.I18n) -> gr.Blocks:
+    with gr.Blocks(
         title="latentloom", analytics_enabled=False, fill_height=True, fill_width=True, delete_cache=(CLEAN_S, KEPT_S)
     ) as page:
         shown: list[LoomView] = []
@@ -146,8 +157,6 @@ def build_page(server: Server, *, bundle: Bundle, words: gr.I18n) -> gr.Blocks:
                     shown.append(LoomView(view=name, version=bundle.version, **ids))
         for view in shown:
             view.go(_selected, None, tabs, queue=False, show_progress="hidden", api_visibility="private")
-        add_endpoints(server, copies=page.upload_file_set)
-    page.queue(max_size=MAX_CALLS)
     page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = IDLE_S
     return page
 

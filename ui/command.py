@@ -5,15 +5,33 @@ import time
 import webbrowser
 from contextlib import closing
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ..nodes.headless.lifetime import interrupts
 from .bundle import read_bundle
+from .options import prepare_gradio, read_settings
 from .server import Server
 from .settings import Settings
 from .watchdog import watched
 from .worker.process import WorkerProcess
 
+if TYPE_CHECKING:
+    import argparse
+
+    from ..pipelines.values import Place
+
 POLL_S = 0.5  # how often a waiting server looks whether it was asked to end
+
+
+def page(arguments: "argparse.Namespace", place: "Place") -> int:
+    settings = read_settings(arguments, place=place)
+    if settings.tokens is not None and not settings.users:
+        raise ValueError(
+            "--tokens lets programs in, and nobody could open the page; add --auth, or use latentloom serve"
+        )
+    prepare_gradio(settings)
+    serve(settings, opens_browser=arguments.open)
+    return 0
 
 
 def serve(settings: Settings, *, opens_browser: bool) -> None:

@@ -62,6 +62,9 @@ class Draining(LoomError):
 
     code, http_status = "draining", 503
 
+    def __init__(self) -> None:
+        super().__init__("this server is about to end, and takes no more runs; send it to another, or once it is back")
+
 
 class DownloadsOff(LoomError):
     """The owner of this server did not allow pages to fetch models."""

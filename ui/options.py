@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..nodes.headless.options import log_options, nodes_option
+from ..parallel.machine.folders import user_data
 
 if TYPE_CHECKING:
     from ..pipelines.values import Place
@@ -82,7 +83,7 @@ def server_options(command: argparse.ArgumentParser) -> None:
     command.set_defaults(cluster="")
 
 
-def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_dir: Path, token: str = "") -> Settings:
+def read_settings(arguments: argparse.Namespace, *, place: Place, token: str = "") -> Settings:
     """`token` is one that may come in beside those of the file. Raises `ValueError` for what cannot be."""
     from ..nodes.files.picture_files import pixel_limit
     from ..nodes.headless.workflow_files import models_dirs
@@ -107,7 +108,7 @@ def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_d
         most_points=MAX_WAITING if most[1] is None else most[1],
         models_dirs=models_dirs(arguments.models_dir),
         output_dir=arguments.output_dir.resolve(),
-        data_dir=(arguments.data_dir or default_data_dir).resolve(),
+        data_dir=(arguments.data_dir or user_data() or Path("latentloom-data")).resolve(),
         shared_cache_dir=arguments.cache and arguments.cache.resolve(),
         place=place,
         shares_out=arguments.replicas is None and not has_auth,

@@ -13,7 +13,9 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from latentloom.pipelines.values import Place
+from latentloom.ui.access.gate import JSON_BYTES
 from latentloom.ui.access.tokens import Tokens, new_token
+from latentloom.ui.api import following
 from latentloom.ui.api.openai import images as image_routes
 from latentloom.ui.service.app import make_app
 from latentloom.ui.service.health import Health
@@ -412,6 +414,21 @@ def test_who_goes_away_or_waits_too_long_wants_it_no_more(
         assert [run["state"] for run in client.get("/loom/runs").json()] == ["waiting", "cancelled"]
 
 
+def test_who_waits_for_pictures_that_a_server_will_not_begin_is_sent_to_another(
+    client: Any, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "BEAT_S", 0.05)
+    found: list[Any] = []
+    with server.runs.idle():
+        asking = Thread(target=lambda: found.append(generate(client)))
+        asking.start()
+        until(lambda: client.get("/loom/runs").json())
+        server.runs.drain(0)
+        asking.join(30)
+    assert wrong(found[0], 503, None, "about to end") == "draining" and found[0].headers["retry-after"] == "5"
+    assert [run["state"] for run in client.get("/loom/runs").json()] == ["cancelled"]
+
+
 def test_a_run_that_fails_is_an_error_of_its_kind(client: Any, server: Any) -> None:
     found: list[Any] = []
     with server.runs.idle():
@@ -422,3 +439,9 @@ def test_a_run_that_fails_is_an_error_of_its_kind(client: Any, server: Any) -> N
     asking.join(60)
     wrong(found[0], 400, None, "is not on this server")
     assert found[0].headers["x-should-retry"] == "false"
+
+
+def test_json_of_a_route_that_takes_files_is_as_small_as_elsewhere(client: Any) -> None:
+    for path in ("images/edits", "videos"):
+        answer = client.post(f"/v1/{path}", json={"model": MODEL, "prompt": "x" * JSON_BYTES})
+        wrong(answer, 413, None, "larger than 8 MiB")

@@ -1,4 +1,4 @@
-"""The examples of `gradio_client` and of runs by name in `ui/README.md` run as they stand."""
+"""The example of runs by name in `ui/README.md` runs as it stands."""
 
 import re
 from pathlib import Path
@@ -20,8 +20,3 @@ def test_the_readmes_runs_by_name_are_made_and_told(page_server: Any, capsys: py
         exec(block_with("httpx").replace("http://127.0.0.1:7860/", page_server.url), {})  # noqa: S102 (our own text)
     first, second, *again = capsys.readouterr().out.splitlines()
     assert (first, second[:13]) == ("done", "ok ['/loom/fi") and again == [first, second]
-
-
-def test_the_readmes_client_fetches_a_picture(page_server: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    exec(block_with("gradio_client").replace("http://127.0.0.1:7860/", page_server.url), {})  # noqa: S102 (our own text)
-    assert capsys.readouterr().out.strip().endswith(".png")

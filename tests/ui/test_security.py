@@ -236,7 +236,7 @@ def bad_bodies() -> Iterator[Asked]:
 
 def too_large() -> Iterator[Asked]:
     """By the length that they claim, and by what arrives without one."""
-    for target in ("/loom/runs", "/loom/drafts/a", "/loom/open", "/loom/uploads", "/gradio_api/queue/join", "/login"):
+    for target in ("/loom/runs", "/loom/drafts/a", "/loom/open", "/loom/uploads", "/gradio_api/run/predict", "/login"):
         for length in (str(2**40), "9" * 30, "-1", "0x10", "1e9", "\u0661"):
             yield Asked(method="POST", target=target, headers=(JSON, ("Content-Length", length)))
     yield Asked(method="POST", target="/loom/runs", headers=(JSON,), body=b"[" * MIB, num_chunks=9)
@@ -420,7 +420,8 @@ def test_a_run_writes_no_file_outside_its_own_folder(client: Any, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("path", "body"), [("/gradio_api/queue/join", b"\xff"), ("/gradio_api/queue/join", b"[" * 100_000), ("/a%00", b"")]
+    ("path", "body"),
+    [("/gradio_api/run/predict", b"\xff"), ("/gradio_api/run/predict", b"[" * 100_000), ("/a%00", b"")],
 )
 def test_what_gradio_cannot_read_is_no_failure_of_the_server(
     app: Any, path: str, body: bytes, caplog: pytest.LogCaptureFixture
@@ -428,7 +429,7 @@ def test_what_gradio_cannot_read_is_no_failure_of_the_server(
     async def parse(request: Request) -> Any:
         return json.loads((await request.body()).decode())
 
-    app.add_api_route("/gradio_api/queue/join", parse, methods=["POST"])
+    app.add_api_route("/gradio_api/run/predict", parse, methods=["POST"])
     [answer] = ask_each(app, [Asked(method="POST", target=path, body=body)])
     assert answer.status == 400 and len(answer.json()["error"]) > 20
     assert not any(record.exc_info for record in caplog.records)

@@ -179,7 +179,7 @@ def test_a_drain_ends_what_runs_and_keeps_what_waits(tmp_path: Path) -> None:
         until(REACHED["one"].is_set)
         drain = Thread(target=runs.drain, args=(60,))
         drain.start()
-        until(lambda: runs._is_draining)
+        until(lambda: runs.is_draining)
         with pytest.raises(Draining, match="takes no more runs"):
             runs.submit("ann", gated("three"))
         OPEN["one"].set()
@@ -189,6 +189,22 @@ def test_a_drain_ends_what_runs_and_keeps_what_waits(tmp_path: Path) -> None:
     with runs_in(tmp_path) as runs:
         OPEN["two"].set()
         assert finished(runs, "ann", second).state == "done" and runs.get("ann", second).note == ""
+
+
+def test_a_run_that_is_looked_at_when_a_drain_begins_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reset()
+    with runs_in(tmp_path) as runs:
+
+        def sound(*given: Any, looked: Any = runs._sound, **named: Any) -> Any:
+            runs.drain(0)
+            return looked(*given, **named)
+
+        monkeypatch.setattr(runs, "_sound", sound)
+        with pytest.raises(Draining, match="takes no more runs"):
+            runs.submit("ann", gated("one"))
+        assert not runs.list("ann")
 
 
 def test_a_service_that_is_asked_to_end_says_so_at_once_and_ends_what_runs(

@@ -4,6 +4,7 @@ import io
 import os
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ import pytest
 from latentloom.__main__ import main
 from latentloom.ui.access.auth import hashed, is_password, read_users
 from latentloom.ui.access.tokens import Tokens, new_token
+from latentloom.ui.api import following
 from latentloom.ui.errors import NotLoggedIn, OutOfScope
+from support.toy_server import until
 
 
 @pytest.fixture
@@ -178,3 +181,30 @@ def test_so_many_runs_may_wait_and_be_asked_for_at_once(client: Any, server: Any
         late = client.post("/loom/runs", json=asked)
         assert (late.status_code, late.json()["code"], late.headers["Retry-After"]) == (429, "too-many", "10")
         client.post("/loom/runs/cancel", json={"runs": None})
+
+
+def test_a_token_in_two_lines_is_the_user_s_that_may(file: Path) -> None:
+    token, line = new_token("ann", "read")
+    tokens = Tokens(written(file, line, line.replace("ann read", "bob run")))
+    assert [tokens.user_of(token, wants=scope) for scope in ("read", "run")] == ["ann", "bob"]
+
+
+def test_who_waits_for_a_run_is_told_nothing_once_the_token_is_taken_back(
+    client: Any,
+    bearer: Callable[[str], dict[str, str]],
+    first: dict[str, Any],
+    server: Any,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(following, "BEAT_S", 0.05)
+    headers, found = bearer("run,read"), list[Any]()
+    with server.runs.idle():
+        run = client.post("/loom/runs", json={"graph": first}, headers=headers).json()["runs"][0]
+        waiting = Thread(target=lambda: found.append(client.get(f"/loom/runs/{run}?wait=60", headers=headers)))
+        waiting.start()
+        until(lambda: len(server.live._watchers) > 0)
+        written(file, new_token("ann", "run,read")[1])
+        waiting.join(30)
+        assert [answer.status_code for answer in found] == [401]
+        server.runs.book.cancel("farm")

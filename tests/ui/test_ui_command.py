@@ -130,7 +130,7 @@ def test_gradios_routes_are_guarded_as_ours_are(page_server: Any) -> None:
         assert get(page_server.url + path, Origin="https://evil.example")[0] == 403
         assert get(page_server.url + path, Origin=page_server.url.rstrip("/"))[0] == 200
     call = urllib.request.Request(
-        page_server.url + "gradio_api/call/list_workflows",
+        page_server.url + "gradio_api/run/predict",
         data=b'{"data": []}',
         headers={"Origin": "https://evil.example", "Content-Type": "text/plain"},
     )
@@ -344,3 +344,23 @@ def test_who_has_logged_in_gets_what_gradio_needs_and_not_what_it_would_end_fetc
 def test_a_page_that_nobody_calls_sleeps(walked: Any) -> None:
     """Gradio's own pause is a millisecond, which takes a twentieth of a core."""
     assert walked["pause"] >= 0.02
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("call/run_workflow", {"data": []}, 404),
+        ("run/run_workflow", {"data": []}, 404),
+        ("api/predict", {"data": []}, 404),
+        ("queue/join", {"data": [], "fn_index": 0, "session_hash": "x"}, 404),
+        ("run/predict", {"data": []}, 400),
+        ("run/predict", {"data": [], "fn_index": 99}, 400),
+        ("run/predict", {"data": {"a": 1}, "fn_index": 0}, 422),
+    ],
+)
+def test_a_call_that_is_not_the_page_s_is_refused_in_a_sentence(
+    page_server: Any, path: str, body: dict[str, Any], status: int
+) -> None:
+    answer = httpx.post(f"{page_server.url}gradio_api/{path}", json=body, timeout=30)
+    assert answer.status_code == status
+    assert status == 422 or "POST /loom/workflows/NAME/runs" in answer.json()["error"]

@@ -25,7 +25,7 @@ logger = logging.getLogger("latentloom")
 PREFIX = "/loom"
 MIB = 1 << 20
 JSON_BYTES = 8 * MIB
-GRADIO_BYTES = 1 * MIB  # the most bytes of a call of `gradio_client`: a thousand of these may wait in memory
+GRADIO_BYTES = 1 * MIB  # of what is not under /loom
 LOGIN_BYTES = 16 << 10  # anybody may send one, and hold a connection for as long as it may take to come
 THUMB_BYTES = 1 * MIB
 UPLOAD_BYTES = 64 * MIB
@@ -39,8 +39,11 @@ BODY_LIMITS = (
     (re.compile(r"/login/?"), LOGIN_BYTES),
     (re.compile(r"(?!/loom/).*", re.DOTALL), GRADIO_BYTES),
 )
-# Gradio's own way to send files, which nothing counts, and to fetch from elsewhere: no view of ours uses them.
+CALL = re.compile(r"(/gradio_api)?/run/predict/?")  # by which the page tells Gradio that another tab is shown
+PROGRAMS = f"programs run workflows by POST {PREFIX}/workflows/NAME/runs"
+# Gradio's own way to send files, which nothing counts, to fetch from elsewhere, and to call: no view of ours uses them.
 UNUSED = (
+    (re.compile(r"(/gradio_api)?/((call|api)/.*|run/(?!predict/?$).*|queue/join/?)", re.DOTALL), PROGRAMS),
     (re.compile(r"(/gradio_api)?/upload/?"), f"send pictures to {PREFIX}/uploads"),
     (re.compile(r"(/gradio_api)?/proxy=.*", re.DOTALL), "this server fetches nothing from others"),
 )
@@ -55,7 +58,7 @@ DEFAULT_HEADERS = (
 )
 
 CROWDED = HTTPException(429, f"{MAX_ASKING} requests of your address are being answered; wait for one of them")
-UNREADABLE = HTTPException(400, "the request cannot be read; send what the page or gradio_client sends")
+UNREADABLE = HTTPException(400, "the request cannot be read; send what the page sends")
 STALLED = HTTPException(408, f"the rest of the request stopped coming for {BODY_WAIT_S:.0f} seconds; send it again")
 
 
@@ -143,7 +146,7 @@ class Gate:
         # Python's int() takes other digits, signs and underscores, which the server behind would read otherwise
         if not (length.isascii() and length.isdigit()) or len(length) > 18:
             return HTTPException(400, f"Content-Length is {length[:40]!r}; give the number of bytes")
-        return _too_large(limit) if int(length) > limit else None
+        return too_large(limit) if int(length) > limit else None
 
 
 def own_path(scope: Scope) -> str:
@@ -155,7 +158,7 @@ def body_limit(path: str) -> int:
     return next((limit for pattern, limit in BODY_LIMITS if pattern.fullmatch(path)), JSON_BYTES)
 
 
-def _too_large(limit: int) -> HTTPException:
+def too_large(limit: int) -> HTTPException:
     most = f"{limit // MIB} MiB" if limit >= MIB else f"{limit >> 10} KiB"
     return HTTPException(413, worded("the request is larger than {}, the limit here; send something smaller", most))
 
@@ -190,7 +193,7 @@ class _Counted:
         self._is_whole = not message.get("more_body", False)
         self._num_bytes += len(message.get("body", b""))
         if self._num_bytes > self._limit:
-            self._refusal = _too_large(self._limit)
+            self._refusal = too_large(self._limit)
             raise CutOff(self._refusal.status_code)
         return message
 

@@ -119,7 +119,7 @@ def read_key(data_dir: Path) -> bytes:
 
 
 def login_routes(settings: Settings, *, throttle: Throttle | None = None) -> list[BaseRoute]:
-    """Beside /loom, under the paths that Gradio's page and `gradio_client` use."""
+    """Beside /loom, under the paths that Gradio's page uses."""
     router = APIRouter(include_in_schema=False)
     users = dict(settings.users)
     throttle = throttle or Throttle()

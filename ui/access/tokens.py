@@ -6,17 +6,20 @@ take a token back, delete its line.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import hmac
 import logging
 import re
 import secrets
+import sys
 import threading
 from dataclasses import dataclass
+from getpass import getpass
 from pathlib import Path
 
 from ..errors import NotLoggedIn, OutOfScope
-from .auth import NAME, read_file
+from .auth import NAME, hashed, read_file
 
 logger = logging.getLogger("latentloom")
 
@@ -61,6 +64,21 @@ def _read_line(line: str, where: str) -> Bearer:
     return Bearer(name=parts[0], scopes=scopes, digest=parts[2])
 
 
+def token(arguments: argparse.Namespace) -> int:
+    """The command `latentloom token`."""
+    if arguments.login:
+        is_typed = sys.stdin is not None and sys.stdin.isatty()
+        password = getpass() if is_typed else sys.stdin.readline().rstrip("\r\n")
+        if not password or NAME.fullmatch(arguments.name) is None:
+            raise ValueError("a login is a name of letters, digits and . _ @ -, and a password, typed or sent on stdin")
+        print(f"{arguments.name}:{hashed(password)}")
+        return 0
+    made, line = new_token(arguments.name, arguments.scopes)
+    print(f"{made}\n{line}", flush=True)
+    print("the first line is the token, shown once; the second goes into the file of --tokens", file=sys.stderr)
+    return 0
+
+
 class Tokens:
     """Those of a file, and one of the environment. Threads share it. Raises `ValueError` of a file that is none."""
 
@@ -88,10 +106,10 @@ class Tokens:
         found = [each for each in self._now() if hmac.compare_digest(each.digest.encode(), digest)]
         if not found:
             raise NotLoggedIn("this server does not know the token, or it was taken back; ask who runs it for another")
-        if not any(wants in each.scopes for each in found):
+        if not (may := [each for each in found if wants in each.scopes]):
             has = ", ".join(sorted(found[0].scopes))
             raise OutOfScope(f"this token may {has}, and this needs {wants}; ask who runs this server for one that may")
-        return found[0].name
+        return may[0].name
 
     def _now(self) -> tuple[Bearer, ...]:
         if self._file is None:

@@ -3,7 +3,6 @@
 apps: The API's routes about apps: published and taken back by their owner, opened and run by others.
 files: The API's routes about files: results' bytes, what users bring, and models that are fetched from the hub.
 following: Following runs over HTTP without polling: a wait for their ends, and a stream of server-sent events of one.
-gradio_client: The endpoints for `gradio_client`: list, run, look and fetch, over the same runs as the page.
 graphs: The API's routes that look at a workflow without keeping it: open, text, export, check, sockets,
     plan.
 library: The API's routes about what users keep: workflows with their versions, drafts, and links to share.

@@ -15,6 +15,7 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from ...nodes.execution.manifest import outputs_told_by
+from ..access.auth import user_of
 from ..errors import NotHere
 from ..server import Server
 from .live_socket import is_still
@@ -34,14 +35,19 @@ class Following:
         self._server = server
 
     async def until_over(
-        self, user: str, ids: Collection[str], timeout_s: float, request: Request | None = None
+        self, request: Request, user: str, ids: Collection[str], timeout_s: float, *, is_only_his: bool = False
     ) -> bool:
-        """Whether all of them are over in time, and before who sent the request is gone. Raises `NotHere`."""
+        """Whether all of them are over in time, and before who sent the request is gone, or, where nobody else wants
+        them, before a server that drains leaves one waiting. Raises `NotHere`, and what `user_of`
+        does once his login or token has ended."""
         book, end = self._server.runs.book, time.monotonic() + timeout_s
         with self._server.live.watching(user) as watcher:
-            while not all(book.get(user, id).is_over for id in ids):
+            while user_of(request) and not all(book.get(user, id).is_over for id in ids):
                 left_s = end - time.monotonic()
-                if left_s <= 0 or (request is not None and await request.is_disconnected()):
+                is_left = is_only_his and self._server.runs.is_draining
+                if is_left and any(book.get(user, id).state == "waiting" for id in ids):
+                    return False
+                if left_s <= 0 or await request.is_disconnected():
                     return False
                 await watcher.changed(min(left_s, BEAT_S))
                 await asyncio.sleep(min(left_s, GAP_S))

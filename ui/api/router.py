@@ -33,7 +33,7 @@ DESCRIPTION = """
 Workflows are files as `latentloom run` takes them. Runs belong to the server: they go on when nobody looks.
 
 A request that changes something needs the page's own `Origin`, or none, as tools send it; where the server has a login,
-every request needs the cookie of `POST /login`.
+every request needs the cookie of `POST /login`, or a bearer token.
 
 The WebSocket `/loom/live` tells what changed for its user, at most twelve times a second, and everything at first: each
 message is a `LiveMessage`. A run there holds only those of its nodes that changed.
@@ -68,11 +68,7 @@ def make_router(server: Server, bundle: Bundle | None, beside: Sequence[BaseRout
     def openapi() -> Response:
         return plain(openapi_data())
 
-    @router.api_route("/{rest:path}", methods=METHODS, include_in_schema=False)
-    def unknown(request: Request, rest: str) -> Response:
-        raise NotHere(f"there is no {request.method} {PREFIX}/{rest[:100]}; {PREFIX}/openapi.json lists what there is")
-
-    return router
+    return _closed(router)
 
 
 def openai_router(server: Server) -> APIRouter:
@@ -82,9 +78,16 @@ def openai_router(server: Server) -> APIRouter:
     images.add_routes(router, server, following)
     videos.add_routes(router, server, following)
 
+    return _closed(router)
+
+
+def _closed(router: APIRouter) -> APIRouter:
+    """With a last route for all that it has none for."""
+
     @router.api_route("/{rest:path}", methods=METHODS, include_in_schema=False)
     def unknown(request: Request, rest: str) -> Response:
-        raise NotHere(f"there is no {request.method} {V1}/{rest[:100]}; {PREFIX}/openapi.json lists what there is")
+        asked = f"{request.method} {router.prefix}/{rest[:100]}"
+        raise NotHere(f"there is no {asked}; {PREFIX}/openapi.json lists what there is")
 
     return router
 

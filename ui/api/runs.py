@@ -125,10 +125,10 @@ def _add_following(router: APIRouter, server: Server) -> None:
     following = Following(server)
 
     @router.get("/runs/{id}")
-    async def get_run(id: Id, user: User, wait: Wait = 0.0) -> run.RunWithGraph:
+    async def get_run(id: Id, user: User, request: Request, wait: Wait = 0.0) -> run.RunWithGraph:
         """One run with its nodes and its workflow; with `wait` once it is over, or as it is after so many seconds."""
         if wait:
-            await following.until_over(user, [id], wait)
+            await following.until_over(request, user, [id], wait)
         return await run_in_threadpool(server.runs.get, user, id)
 
     @router.get("/runs/{id}/events", responses=EVENTS)

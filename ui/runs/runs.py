@@ -75,7 +75,7 @@ class Runs:
         self._previews: OrderedDict[str, dict[str, Picture]] = OrderedDict()  # the newest of each node, by run
         self._seeing = threading.Lock()
         self.work = work or Here(settings.cache_dir, specs=specs)
-        self._is_draining = False
+        self.is_draining = False
         self._quota = quota or Quota(settings.data_dir)
         self.book = RunBook(RunRecords(settings.data_dir, quota=self._quota), live)
         self._submitting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # by user
@@ -101,10 +101,6 @@ class Runs:
         """Put a run, or one for each point of a sweep that can be made, into the queue. What is only reckoned keeps
         none from it that `is_forced`; `asked_by` is for `Answers.once`. Raises `GraphError` where
         nothing can be made, `Draining`, or `ValueError`."""
-        if self._is_draining:
-            raise Draining(
-                "this server is about to end, and takes no more runs; send it to another, or once it is back"
-            )
         settings, asked = self._settings, dict(overrides or {})
         workspace = settings.reading(place or settings.place, user=user)
         swept = parse_sweep(graph, self._specs, sweep, given=asked, workspace=workspace)
@@ -263,7 +259,7 @@ class Runs:
 
     def drain(self, timeout_s: float) -> None:
         """No run is taken and none begins from now on; waits so long for those under way."""
-        self._is_draining = True
+        self.is_draining = True
         self._workers.drain(timeout_s)
 
     def close(self) -> None:
@@ -271,6 +267,8 @@ class Runs:
         self.work.close()
 
     def _check_waiting(self, user: str, count: int) -> None:
+        if self.is_draining:
+            raise Draining
         most = self._settings.most_waiting
         if (waiting := self.book.num_waiting(user)) + count > most:
             raise TooMany(

@@ -9,6 +9,15 @@ from ...nodes.execution.watch import ENDS
 from ...pipelines.costs.ran import parts
 from ..live.state import RunRecord
 
+# What is only counted: by its name the labels of its numbers, and what they say.
+COUNTS = {
+    "runs": ("state code", "Runs that are over, by how they ended and the code of their error."),
+    "runs_begun_again": ("", "Runs whose worker died, and that began again."),
+    "cached_nodes": ("where", "Nodes that were not made, by where their results were."),
+    "sent_bytes": ("", "What ranks sent to each other."),
+    "predicted_seconds": ("part", "What was predicted for the parts of denoises that had a prediction."),
+    "taken_seconds": ("part", "What was taken by the parts of denoises that had a prediction."),
+}
 BUCKETS_S = (1.0, 3.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0, 3600.0)
 
 
@@ -31,13 +40,9 @@ class Tally:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.ended: Counter[tuple[str, str]] = Counter()  # runs, by state and code
-        self.begun_again = 0  # runs whose worker died
+        self.counts = {name: defaultdict[tuple[str, ...], float](int) for name in COUNTS}
         self.waited, self.took = Seconds(), Seconds()
         self.stages: defaultdict[str, Seconds] = defaultdict(Seconds)  # by the type of the node
-        self.cached: Counter[str] = Counter()  # nodes that were not made, by where their results were
-        self.sent_bytes = 0  # between ranks
-        self.predicted: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # seconds, and taken, by part
         self._sent: dict[tuple[str, str], int] = {}  # by nodes under way: who spreads tells all of it each time
 
     def begin(self, run: RunRecord) -> None:
@@ -46,13 +51,13 @@ class Tally:
 
     def end(self, run: RunRecord) -> None:
         with self.lock:
-            self.ended[run.state, run.code] += 1
+            self.counts["runs"][run.state, run.code or "ok"] += 1
             if run.started is not None:
                 self.took.add(run.seconds)
 
     def begin_again(self) -> None:
         with self.lock:
-            self.begun_again += 1
+            self.counts["runs_begun_again"][()] += 1
 
     def hear(self, event: Event, type: str) -> None:
         """What a node of this type told."""
@@ -60,12 +65,12 @@ class Tally:
             if event.kind == "spread":
                 self._sent[event.run, event.node] = sum(rank.sent_bytes for rank in event.ranks)
             elif event.kind == "cached":
-                self.cached[event.message] += 1
+                self.counts["cached_nodes"][event.message,] += 1
             elif event.kind == "took" and event.foreseen is not None and event.took is not None:
                 for part, predicted, taken in parts(event.foreseen, event.took):
-                    self.predicted[part][0] += predicted
-                    self.predicted[part][1] += taken
+                    self.counts["predicted_seconds"][part,] += predicted
+                    self.counts["taken_seconds"][part,] += taken
             elif event.kind in ENDS:
-                self.sent_bytes += self._sent.pop((event.run, event.node), 0)
+                self.counts["sent_bytes"][()] += self._sent.pop((event.run, event.node), 0)
                 if event.kind == "finished":
                     self.stages[type].add(event.seconds)

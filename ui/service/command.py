@@ -6,15 +6,19 @@ the process at once.
 """
 
 import logging
+import os
 import threading
 import time
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import uvicorn
 
 from ...nodes.headless.lifetime import interrupts
+from ..access.tokens import ENV
 from ..command import address
 from ..listening import GRACE_S, check_port, guarded, started
+from ..options import read_settings
 from ..server import Server
 from ..settings import Settings
 from ..watchdog import watched
@@ -23,7 +27,19 @@ from .app import make_app
 from .health import Health
 from .metrics import Metrics
 
+if TYPE_CHECKING:
+    import argparse
+
+    from ...pipelines.values import Place
+
 POLL_S = 0.1  # how often a waiting server looks whether it was asked to end
+
+
+def service(arguments: "argparse.Namespace", place: "Place") -> int:
+    token = os.environ.pop(ENV, "")  # nodes' own code, which the worker runs, is not to find it
+    settings = read_settings(arguments, place=place, token=token)
+    serve(settings, grace_s=arguments.grace, metrics_port=arguments.metrics_port)
+    return 0
 
 
 def serve(settings: Settings, *, grace_s: float, metrics_port: int = 0) -> None:

@@ -3,15 +3,15 @@
 import functools
 import logging
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Response
 
 from ...parallel.machine.now import devices_now
 from ..api.requests import ERRORS, LoomRoute
 from ..errors import NotHere
-from ..runs.tally import BUCKETS_S, Seconds
+from ..runs.tally import BUCKETS_S, COUNTS, Seconds
 from ..server import Server
 from .health import Health
 
@@ -74,31 +74,21 @@ class Metrics:
 
         tally = self._server.runs.book.tally
         with tally.lock:
-            ended = {(state, code or "ok"): count for (state, code), count in tally.ended.items()}
-            yield _counter(
-                "runs", "Runs that are over, by how they ended and the code of their error.", "state code", ended
-            )
-            yield _counter("runs_begun_again", "Runs whose worker died, and that began again.", "", tally.begun_again)
+            for name, (labels, says) in COUNTS.items():
+                yield _counter(name, says, labels, tally.counts[name])
             yield _histogram("wait_seconds", "For how long runs waited before they began.", tally.waited)
             yield _histogram("run_seconds", "What runs took from their beginning.", tally.took)
             stages = SummaryMetricFamily(PREFIX + "stage_seconds", "What nodes took, by their type.", labels=["stage"])
             for stage, seconds in tally.stages.items():
                 stages.add_metric([stage], count_value=seconds.count, sum_value=seconds.sum_s)
             yield stages
-            cached = {(where,): count for where, count in tally.cached.items()}
-            yield _counter("cached_nodes", "Nodes that were not made, by where their results were.", "where", cached)
-            yield _counter("sent_bytes", "What ranks sent to each other.", "", tally.sent_bytes)
-            for name, index, says in (("predicted", 0, "was predicted for"), ("taken", 1, "was taken by")):
-                found = {(part,): both[index] for part, both in tally.predicted.items()}
-                says = f"What {says} the parts of denoises that had a prediction."
-                yield _counter(f"{name}_seconds", says, "part", found)
 
     def _machine(self) -> Iterator["Metric"]:
         from prometheus_client.core import GaugeMetricFamily
 
         work = self._server.runs.work
-        yield _counter("rank_restarts", "Ranks that died and were replaced.", "", work.restarts)
-        yield _counter("worker_restarts", "Workers that died and were replaced.", "", max(0, work.starts - 1))
+        yield _counter("rank_restarts", "Ranks that died and were replaced.", "", {(): work.restarts})
+        yield _counter("worker_restarts", "Workers that died and were replaced.", "", {(): max(0, work.starts - 1)})
         memory = GaugeMetricFamily(PREFIX + "memory_bytes", "Resident memory.", labels=["process"])
         for name, num_bytes in resident_bytes(work.pid).items():
             memory.add_metric([name], num_bytes)
@@ -132,13 +122,11 @@ def _gauge(name: str, says: str, value: float) -> "Metric":
     return GaugeMetricFamily(PREFIX + name, says, value=value)
 
 
-def _counter(name: str, says: str, labels: str, values: Any) -> "Metric":
+def _counter(name: str, says: str, labels: str, values: Mapping[tuple[str, ...], float]) -> "Metric":
     from prometheus_client.core import CounterMetricFamily
 
-    if not labels:
-        return CounterMetricFamily(PREFIX + name, says, value=values)
     family = CounterMetricFamily(PREFIX + name, says, labels=labels.split())
-    for key, value in values.items():
+    for key, value in (values or ({} if labels else {(): 0})).items():
         family.add_metric(key, value)
     return family
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Request
 from starlette.concurrency import run_in_threadpool
 
 from ....nodes.files.thumbnails import encoded
-from ...errors import NotHere
+from ...errors import Draining, NotHere
 from ...library.app_form import is_shown
 from ...library.named import Named, model_named, models_of
 from ...live.state import MadeFile, RunRecord
@@ -71,9 +71,11 @@ def add_routes(router: APIRouter, server: Server, following: Following) -> None:
             raise Wrong("url names the file as it was made, a PNG; ask for b64_json, or for png", param="output_format")
         submit = partial(start, server, user, body, kind="image", n=body.n, asked_by=by, **pictures)
         ids = (await run_in_threadpool(server.runs.book.answers.once, user, by, submit)).runs
-        if not await following.until_over(user, ids, MOST_S, request):
+        if not await following.until_over(request, user, ids, MOST_S, is_only_his=not by.key):
             if not by.key:
                 await run_in_threadpool(server.runs.book.cancel, user, ids)
+            if server.runs.is_draining:
+                raise Draining
             raise Wrong(f"it was not made in {MOST_S:.0f} s; ask for less at once", status=503, code="timeout")
         public = server.settings.root_path
         base = public if "://" in public else str(request.base_url).rstrip("/")

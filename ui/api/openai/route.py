@@ -12,29 +12,17 @@ from starlette.exceptions import HTTPException
 
 from ....parallel.errors import LoomError, where_of
 from ...access.answers import error_answer, in_form_of
-from ..requests import LoomRoute, Responses
+from ..requests import CONFLICT, KEYED, LoomRoute, Responses
+from ..requests import ERRORS as LOOM_ERRORS
 from .bodies import WrongAnswer
 
 MOST_FIELDS, FIELD_BYTES = 64, 1 << 20
 Body = TypeVar("Body", bound=BaseModel)
 Files = Mapping[str, list[UploadFile]]  # by their field
 
+OWN: Responses = {500: {"description": "The server or a node of the workflow failed."}}
 ERRORS: Responses = {
-    status: {"model": WrongAnswer, "description": description}
-    for status, description in (
-        (400, "The request is wrong, or what it asks for cannot be made; `param` says where."),
-        (401, "There is no token or login, or a wrong one."),
-        (403, "It may not ask for this."),
-        (404, "There is no such model or video."),
-        (408, "The rest of the body stopped coming."),
-        (413, "The body is too large."),
-        (415, "The body is neither JSON nor a form."),
-        (422, "Its Idempotency-Key came with another request before."),
-        (429, "Too much at a time."),
-        (500, "The server or a node of the workflow failed."),
-        (503, "The machine failed, or takes nothing now; try again."),
-        (507, "As much is kept as may be."),
-    )
+    status: {**told, "model": WrongAnswer} for status, told in {**LOOM_ERRORS, **CONFLICT, **KEYED, **OWN}.items()
 }
 
 

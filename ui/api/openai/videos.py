@@ -12,6 +12,7 @@ from ...errors import Conflict, NotHere
 from ...live.state import MadeFile, RunRecord
 from ...runs.once import Asked
 from ...server import Server
+from ...store.paging import page_of
 from ..following import Following
 from ..requests import Id, Key, User, sends
 from .bodies import VideoBody, VideoDeleted, VideoError, VideoRow, VideosAnswer
@@ -57,12 +58,10 @@ def add_routes(router: APIRouter, server: Server, following: Following) -> None:
         videos = [run for run in runs.book.of(user) if run.asked_as.get("object") == "video"]
         if order == "asc":
             videos.reverse()
-        first = next((place + 1 for place, run in enumerate(videos) if run.id == after), None if after else 0)
-        if first is None:
-            raise Wrong(f"there is no video {after!r} any more; begin anew", param="after")
-        rows = [_row(run) for run in videos[first : first + limit]]
+        found = page_of(videos, lambda run: run.id, limit=limit + 1, before=after)
+        rows = [_row(run) for run in found[:limit]]
         ends = {"first_id": rows[0].id if rows else None, "last_id": rows[-1].id if rows else None}
-        return VideosAnswer(data=rows, has_more=len(videos) > first + limit, **ends)
+        return VideosAnswer(data=rows, has_more=len(found) > limit, **ends)
 
     @router.get("/videos/{id}")
     def get_video(id: Id, user: User) -> VideoRow:
@@ -83,11 +82,11 @@ def add_routes(router: APIRouter, server: Server, following: Following) -> None:
         return send(results.path(user, made.id), name=made.name)
 
     @router.delete("/videos/{id}")
-    async def delete_video(id: Id, user: User) -> VideoDeleted:
+    async def delete_video(id: Id, user: User, request: Request) -> VideoDeleted:
         """Forget it, with its file; one that is being made is ended first."""
         found(user, id)
         await run_in_threadpool(runs.book.cancel, user, [id])
-        if not await following.until_over(user, [id], ENDING_S):
+        if not await following.until_over(request, user, [id], ENDING_S):
             raise Conflict("the video has not ended as yet; delete it again in a moment")
         await run_in_threadpool(runs.delete, user, id)
         return VideoDeleted(id=id)
