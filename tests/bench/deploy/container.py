@@ -1,10 +1,10 @@
 """Run the steps of deploy/Containerfile without a container engine, in an empty folder, and then the service itself, as
 a user with a number only and no home, with its tokens in a file that this user may only read.
 
-sudo python tests/bench/deploy/container.py
+sudo /usr/bin/python3 tests/bench/deploy/container.py
 
-Needs root, to become that user, and the network or an index of packages. The base image is this Python; paths of the
-image lie below the folder.
+Needs root, to become that user, and the network or an index of packages. The base image is the Python that runs this,
+which every user must be able to run; paths of the image lie below the folder.
 """
 
 import contextlib
@@ -67,11 +67,13 @@ def main() -> int:
         folder.chmod(0o755)
         place = folder / "opt" / "latentloom"
         place.mkdir(parents=True)
+        (folder / "bin").mkdir()
+        (folder / "bin" / "python").symlink_to(sys.executable)
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
         for each in filter(None, listed.decode().split("\0")):
             (place / "source" / each).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / each, place / "source" / each)
-        base = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "TORCH": os.environ.get("TORCH", "")}
+        base = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "TORCH": os.environ.get("TORCH", "")}
         for run in runs:
             command = (
                 inside(folder, run) if base["TORCH"] else inside(folder, run).replace('--extra-index-url "$TORCH" ', "")
