@@ -6,6 +6,8 @@ which is the last line of one; `manifest` is of the file that a run leaves. Keys
 
 import itertools
 import json
+import os
+import sys
 import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -31,6 +33,11 @@ def print_line(plain: Mapping[str, Any]) -> None:
     with _printing:
         told = {"v": STREAM, "seq": next(_numbers), "time": datetime.now(UTC).isoformat(timespec="milliseconds")}
         print(json.dumps({**told, **plain}), flush=True)
+
+
+def print_nothing() -> None:
+    """From now on: the reader went away, of which Python would complain once more when it ends."""
+    sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (as long as the process lives)
 
 
 def print_end(error: BaseException) -> None:

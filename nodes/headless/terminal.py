@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import sys
 import threading
 import time
@@ -21,7 +20,7 @@ from ..graph.graph import Graph
 from .headless import Report, Tally, run_headless
 from .job import Headless
 from .lifetime import end_at_once, interrupts
-from .stream import print_end, print_line
+from .stream import print_end, print_line, print_nothing
 
 LONG_S = 5.0  # a phase that is predicted to take so long says so, since it has no steps to watch
 SHOWN_FAILURES = 20
@@ -52,14 +51,13 @@ def run_shown(
     cancel, over = threading.Event(), threading.Event()
     tell = (lambda event: None) if is_quiet else event_printer(cancel) if as_json else ProgressBars(graphs)
     tally = Tally(len(job.points) + len(job.refused), stops_on_error=stops_on_error)
-    started: dict[str, Event] = {}  # by the runs under way
-    latest: dict[str, Event] = {}
+    under_way: dict[str, tuple[Event, Event]] = {}  # by their ids: the first event of each and its latest
 
     def sink(event: Event) -> None:
         tell(event)
         if event.run:  # the groups of a sweep are of none
-            started.setdefault(event.run, event)
-            latest[event.run] = event
+            first, _ = under_way.get(event.run, (event, event))
+            under_way[event.run] = first, event
 
     def end_in_time() -> None:
         """In a thread of its own: what is beyond the grace is cancelled, and what then only loads is not waited for."""
@@ -70,20 +68,21 @@ def run_shown(
             if now - asked_time > grace_s:
                 cancel.set()
             cancel_time = min(cancel_time, now) if cancel.is_set() else math.inf
-            if now - cancel_time > MOST_LOADING_S and all(event.is_loading for event in latest.values()):
+            left = list(under_way.values())  # at one moment: runs tell meanwhile
+            if now - cancel_time > MOST_LOADING_S and all(latest.is_loading for _, latest in left):
                 break
         else:
             return
         tally.is_cancelled = True
-        for run, event in started.items():
-            ended = RunResult(run=run, state="cancelled", outputs={}, nodes={}, seconds=latest[run].time_s)
-            own: dict[str, Any] = {"point": event.point, "workflow": event.workflow, "overrides": event.overrides}
-            report = Report(folder=Path(event.folder), result=ended, **own)
+        for first, latest in left:
+            ended = RunResult(run=first.run, state="cancelled", outputs={}, nodes={}, seconds=latest.time_s)
+            own: dict[str, Any] = {"point": first.point, "workflow": first.workflow, "overrides": first.overrides}
+            report = Report(folder=Path(first.folder), result=ended, **own)
             tally.add(report)
             print_report(report, as_json=as_json, debug=debug)
         if job.is_sweep:
             print_tally(tally, as_json=as_json)
-        elif as_json and not started:
+        elif as_json and not left:
             print_end(Cancelled())
         end_at_once()
 
@@ -92,7 +91,7 @@ def run_shown(
         try:
             for done, report in enumerate(run_headless(job, tally, sink=sink, cancel=cancel), 1):
                 if report.result is not None:
-                    started.pop(report.result.run, None), latest.pop(report.result.run, None)
+                    under_way.pop(report.result.run, None)
                 print_report(report, as_json=as_json, debug=debug, is_one_of_many=job.is_sweep)
                 if openjd and report.error:
                     print(f"openjd_fail: {' '.join(report.error.split())}", flush=True)
@@ -184,11 +183,6 @@ def event_printer(cancel: threading.Event) -> Callable[[Event], None]:
             cancel.set()
 
     return show
-
-
-def print_nothing() -> None:
-    """From now on: the reader went away, of which Python would complain once more when it ends."""
-    sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (as long as the process lives)
 
 
 def print_report(report: Report, *, as_json: bool, debug: bool, is_one_of_many: bool = False) -> None:
