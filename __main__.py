@@ -13,6 +13,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +24,13 @@ from .parallel.machine.waiting import asleep
 
 if TYPE_CHECKING:
     from .nodes.headless.headless import Tally
-    from .nodes.headless.options import Parser
+    from .nodes.headless.options import Options
     from .pipelines.values import Place
 
 OK, FAILED, BAD, AGAIN, CANCELLED = 0, *(EXIT_CODES[where] for where in ("us", "input", "machine", "user"))
 # Commands that end in less than a second, and leave no garbage worth the search.
 SHORT = ("check", "nodes", "schema", "show")
+CLOSED = ("comfy", "doctor", "schema", "token")  # those that need nothing of packages from outside
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -81,7 +83,9 @@ def _run(arguments: argparse.Namespace) -> int:
             print(f"openjd_fail: {' '.join(str(error).split()) or 'cancelled'}", flush=True)
         print(f"latentloom: {str(error) or 'cancelled'}", file=sys.stderr)
     except BrokenPipeError:  # `latentloom nodes | head`
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (Python would complain once more when it ends)
+        from .nodes.headless.stream import print_nothing
+
+        print_nothing()
         code = OK
     if getattr(arguments, "cluster", ""):
         from .pipelines.cluster.head import leave
@@ -97,57 +101,54 @@ def parser() -> argparse.ArgumentParser:
     top = options.Parser(prog="latentloom", description="Workflow nodes for generative media.")
     top.add_argument("--version", action="version", version=f"latentloom {__version__}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    _command(commands, "run", run_command, "run a workflow file").options = options.run_options
-
-    says = "make a run again by its manifest, and say whether its bytes are the same"
-    _command(commands, "rerun", rerun_command, says).options = options.rerun_options
-
-    says = "say everything that is wrong with a workflow file"
-    _command(commands, "check", check_command, says).options = options.check_options
-
-    says = "say how a model or workflow would run here, or on a machine to be"
-    _command(commands, "plan", plan_command, says).options = options.plan_options
-
-    _command(commands, "nodes", nodes_command, "list the nodes, or describe one").options = options.nodes_options
-
-    says = "print the workflow that a picture, video or sound carries"
-    _command(commands, "show", show_command, says).options = options.show_options
-
-    says = "check that a model gives the same on several devices as on one"
-    _command(commands, "verify", verify_command, says).options = options.verify_options
-
-    says = "list the models on this machine, or pull one from the hub"
-    _command(commands, "models", models_command, says).options = options.models_options
-
-    says = "put the nodes into a ComfyUI, without a change to what it has"
-    _command(commands, "comfy", comfy_command, says, opens_doors=False).options = options.comfy_options
-
-    says = "print a workflow with its sweep as a template of an Open Job Description"
-    _command(commands, "openjd", openjd_command, says).options = options.openjd_options
-
-    says = "print the JSON Schema of the workflow file, of a manifest, or of the lines that --json gives"
-    _command(commands, "schema", schema_command, says, opens_doors=False).options = options.schema_options
-
-    says = "say what is wrong with this machine and how to mend it"
-    _command(commands, "doctor", doctor_command, says, opens_doors=False).options = options.json_option
+    add = partial(_command, commands)
+    add("run", run_command, options.run_options, "run a workflow file")
+    add(
+        "rerun",
+        rerun_command,
+        options.rerun_options,
+        "make a run again by its manifest, and say whether its bytes are the same",
+    )
+    add("check", check_command, options.check_options, "say everything that is wrong with a workflow file")
+    add("plan", plan_command, options.plan_options, "say how a model or workflow would run here, or on a machine to be")
+    add("nodes", nodes_command, options.nodes_options, "list the nodes, or describe one")
+    add("show", show_command, options.show_options, "print the workflow that a picture, video or sound carries")
+    add(
+        "verify",
+        verify_command,
+        options.verify_options,
+        "check that a model gives the same on several devices as on one",
+    )
+    add("models", models_command, options.models_options, "list the models on this machine, or pull one from the hub")
+    add("comfy", comfy_command, options.comfy_options, "put the nodes into a ComfyUI, without a change to what it has")
+    add(
+        "openjd",
+        openjd_command,
+        options.openjd_options,
+        "print a workflow with its sweep as a template of an Open Job Description",
+    )
+    add(
+        "schema",
+        schema_command,
+        options.schema_options,
+        "print the JSON Schema of the workflow file, of a manifest, or of the lines that --json gives",
+    )
+    add("doctor", doctor_command, options.json_option, "say what is wrong with this machine and how to mend it")
 
     if (Path(__file__).parent / "ui").is_dir():  # ComfyUI's registry leaves the page out
         from .ui.options import page_options, service_options, token_options
 
-        ui = _command(commands, "ui", ui_command, "open the page that builds, runs and keeps workflows")
-        ui.options = page_options
-        says = "run workflows for programs, by HTTP, without the page"
-        _command(commands, "serve", serve_command, says).options = service_options
-        says = "make a token for serve, or hash a password for --auth"
-        _command(commands, "token", token_command, says).options = token_options
+        add("ui", ui_command, page_options, "open the page that builds, runs and keeps workflows")
+        add("serve", serve_command, service_options, "run workflows for programs, by HTTP, without the page")
+        add("token", token_command, token_options, "make a token for serve, or hash a password for --auth")
     return top
 
 
-def _command(commands: Any, name: str, body: Callable[..., int], summary: str, *, opens_doors: bool = True) -> Parser:
+def _command(commands: Any, name: str, body: Callable[..., int], options: Options, summary: str) -> None:
     command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-    command.set_defaults(command=body, opens_doors=opens_doors, is_short=name in SHORT)
+    command.set_defaults(command=body, opens_doors=name not in CLOSED, is_short=name in SHORT)
     command.add_argument("--debug", action="store_true", help="show where an error came from")
-    return command
+    command.options = options
 
 
 def _told(arguments: argparse.Namespace, plain: object, text: str, *, code: int = OK) -> int:

@@ -41,7 +41,6 @@ def token_options(command: argparse.ArgumentParser) -> None:
     add("--scopes", default="run,read", help="run, read, or run,read (the default)")
     says = "hash a password, which is asked for or read from stdin: the line is for --auth"
     add("--login", action="store_true", help=says)
-    command.set_defaults(opens_doors=False)
 
 
 def server_options(command: argparse.ArgumentParser) -> None:

@@ -11,12 +11,14 @@ from ...parallel.errors import BadInput
 from ...parallel.machine.logs import LEVELS
 from .stream import SCHEMAS, print_end
 
+Options = Callable[[argparse.ArgumentParser], None]  # gives a command its own
+
 
 class Parser(argparse.ArgumentParser):
     """Says what is wrong with arguments to programs, too, where they ask for JSON. The options of a command are made
     once it is the one that is asked for."""
 
-    options: Callable[[argparse.ArgumentParser], None] | None = None
+    options: Options | None = None
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self._given = list(sys.argv[1:] if args is None else args)
