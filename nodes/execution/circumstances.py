@@ -48,8 +48,7 @@ def job_of(environment: Mapping[str, str]) -> dict[str, dict[str, str]]:
     return {kind: told for kind, told in found.items() if told}
 
 
-# Asked once: both stay as they are while this process lives.
-JOB, PLATFORM, DRIVER = job_of(os.environ), platform.platform(), driver_version()
+JOB = job_of(os.environ)  # it stays while this process lives
 
 
 def without_secrets(command: Sequence[str]) -> list[str]:
@@ -81,8 +80,8 @@ class Circumstances:
             "command": None if self.command is None else without_secrets(self.command),
             "machine": {
                 "name": platform.node(),
-                "platform": PLATFORM,
-                "driver": DRIVER or None,
+                "platform": platform.platform(),
+                "driver": driver_version() or None,
                 "cuda": getattr(version, "cuda", None),
             },
             "job": JOB,
