@@ -6,7 +6,7 @@ About ten minutes. Rows are of three workflows: a picture, a picture of a pictur
 all, beside another one; `two` makes the list in two processes at once, `killed` ends each of them `--kills` times by
 SIGKILL and starts it again with `--resume`, `shares` makes a third after the other. All have to give the files of
 `one`, each made once, and none torn. Exit 1 where they do not, or where `two` takes more than 1.15 times the processor
-seconds of `one`.
+seconds of `one`. What one takes with the machine to itself is told besides: that says something of an idle machine.
 """
 
 import argparse
@@ -176,10 +176,12 @@ def main() -> int:
         if "one" in only:
             files = [f"{name}.json" for name in NAMES]
             sweep = [*files, "--sweep", f"seed=1..{rows // 3}", "--out"]
+            alone_s = sum(life.cpu_s for life in workers(folder, [*sweep, "alone"]))
             lives = workers(folder, [*sweep, "one"], [*sweep, "beside"])  # as busy a machine as that of `two`
             one_s = sum(life.cpu_s for life in lives) / len(lives)
             is_good = told("one", lives[:1], folder / "one", {}, rows) and results(folder / "beside").keys() != {}
             print(f"         {one_s:.1f} processor s in the mean of it and of another one at the same time", flush=True)
+            print(f"         {alone_s:.1f} processor s of a sweep with the machine to itself", flush=True)
             wanted = results(folder / "one")
         for name, kills in {"two": 0, "killed": chosen.kills}.items():
             if name not in only:
@@ -191,6 +193,7 @@ def main() -> int:
                 ratio = sum(life.cpu_s for life in lives) / one_s
                 is_good &= ratio <= MOST
                 print(f"         {ratio:.3f} of one's processor seconds; at most {MOST}")
+                print(f"         {ratio * one_s / alone_s:.3f} of those of a sweep with the machine to itself")
         if "shares" in only:
             shares = [["--jobs", "jobs.jsonl", "--shard", f"{index}/3", "--out", "shares"] for index in range(3)]
             lives = [life for share in shares for life in workers(folder, share)]
