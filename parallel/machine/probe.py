@@ -12,6 +12,10 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import torch
+import torch.distributed as dist
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
 KERNEL_PACKAGES = ("flash_attn", "flash_attn_interface", "sageattention")
 
 
@@ -22,9 +26,6 @@ def main() -> None:
 
 def found() -> dict[str, Any]:
     """Versions, collectives, attention kernels, and every accelerator, tried out."""
-    import torch
-    import torch.distributed as dist
-
     is_distributed = dist.is_available()
     backends = {"gloo": "is_gloo_available", "nccl": "is_nccl_available"}
     devices = [_device(index) for index in range(torch.cuda.device_count())]
@@ -35,7 +36,7 @@ def found() -> dict[str, Any]:
         "hip": torch.version.hip or "",
         "nccl": _nccl_version(),
         "backends": [name for name, asks in backends.items() if is_distributed and getattr(dist, asks)()],
-        "start_problem": _start_problem(),
+        "start_problem": _fault(torch.cuda.init) if torch.backends.cuda.is_built() else "",
         "has_mps": torch.backends.mps.is_available(),
         "devices": devices,
         "peers": [[_is_peer(one, other) for other in range(len(devices))] for one in range(len(devices))],
@@ -43,17 +44,8 @@ def found() -> dict[str, Any]:
     }
 
 
-def _start_problem() -> str:
-    """Why CUDA cannot be used, of a torch that was built with it."""
-    import torch
-
-    return _fault(torch.cuda.init) if torch.backends.cuda.is_built() else ""
-
-
 def _device(index: int) -> dict[str, Any]:
     """A GPU's facts, after a sum on it; `problem` says why that failed."""
-    import torch
-
     facts = {"name": f"cuda:{index}", "title": "", "total_bytes": 0, "free_bytes": 0, "capability": "", "uuid": ""}
     try:
         properties = torch.cuda.get_device_properties(index)
@@ -68,8 +60,6 @@ def _device(index: int) -> dict[str, Any]:
 
 
 def _is_peer(one: int, other: int) -> bool:
-    import torch
-
     try:
         return one != other and torch.cuda.can_device_access_peer(one, other)
     except Exception:
@@ -85,9 +75,6 @@ def _nccl_version() -> str:
 
 def _fused_kernels(device: str) -> dict[str, str]:
     """{kernel of torch: why it does not run, or ""}."""
-    import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
     if not device:
         return {}
     kinds = {"flash": SDPBackend.FLASH_ATTENTION}
