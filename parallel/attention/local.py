@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..layout import Layout
 from ..mesh import Mesh
-from .strategy import Kernel
+from .strategy import Kernel, Terms
 
 
 def check(layout: Layout, mesh: Mesh) -> None:
@@ -15,20 +15,10 @@ def check(layout: Layout, mesh: Mesh) -> None:
     assert layout.num_ranks == 1, f"{layout.num_ranks} ranks reached the local kernel of plan {mesh.plan}"
 
 
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    layout: Layout,
-    mesh: Mesh,
-    mask: Tensor | None,
-    scale: float | None,
-    kernel: Kernel,
-) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, terms: Terms) -> Tensor:
     """Attention with nothing to exchange."""
-    check(layout, mesh)
-    return attend_plain(q, k, v, mask=mask, scale=scale, kernel=kernel)
+    check(terms.layout, terms.mesh)
+    return attend_plain(q, k, v, mask=terms.mask, scale=scale, kernel=terms.kernel)
 
 
 def attend_plain(

@@ -31,7 +31,7 @@ from ..attention.choice import choose
 from ..attention.mask import collapsed, global_mask, outer_mask
 from ..attention.rows import answers_of, cut_along, filled, take
 from ..attention.standing import standing
-from ..attention.strategy import Kernel
+from ..attention.strategy import Kernel, Terms
 from ..group import Axis
 from ..layout import Layout
 from ..mesh import Mesh
@@ -243,10 +243,10 @@ class Session(Streams, operator.Intercepting):
             layout = self.without_padding(call.keys, kept)
             k, v = (without(x, layout.asked_of(self.rank)) for x in (k, v))
             mask = mask if mask is None or mask.shape[3] == 1 else take(mask, 3, layout.asked())
-        answer: Callable[..., Tensor] = partial(self._attend, layout=layout, mesh=self.mesh, mask=mask, kernel=kernel)
+        terms = Terms(layout, self.mesh, kernel, mask)
+        answer: Callable[..., Tensor] = partial(self._attend, terms=terms)
         if usual is not None:
-            inner = compose(self.mesh.plan, 1)
-            answer = standing(q, k, v, layout=layout, mesh=self.mesh, kernel=kernel, inner=inner) or answer
+            answer = standing(q, k, v, terms=terms, inner=compose(self.mesh.plan, 1)) or answer
             self._decided[usual] = answer
         return answer(q, k, v, scale=scale)
 
