@@ -88,11 +88,8 @@ class Sections:
 
     def _install(self) -> None:
         for block in self.dealt.own:
-            for hook in (
-                block.register_forward_pre_hook(self._before_own, with_kwargs=True),
-                block.register_forward_hook(self._after_own, prepend=True),
-            ):
-                self._undo.callback(hook.remove)
+            self._undo.enter_context(block.register_forward_pre_hook(self._before_own, with_kwargs=True))
+            self._undo.enter_context(block.register_forward_hook(self._after_own, prepend=True))
         for block, owner in self.dealt.others:
             self._undo.enter_context(in_place_of(block, functools.partial(self._meet, owner, block)))
             vars(block)["compile"] = lambda *_, **__: None  # nothing of it runs here
