@@ -7,7 +7,6 @@ parallelism of Llama 3, Dubey et al., 2024, arXiv:2407.21783, section 3.3.2).
 # B batch, H heads of q, K heads of k and v, S tokens here, T tokens of the joint sequence, D head width
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -41,8 +40,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, terms: Terms
     if mask is not None and mask.shape[2] > 1:
         mask = rows.take(mask, 2, joint)
     keys, values = rows.unpack(arrived(), (k.shape[1], k.shape[1]))
-    terms = replace(terms, layout=layout.merged(layout.num_ranks), mask=mask)
-    out = inner(queries, keys, values, scale=scale, terms=terms)
+    whole = layout.merged(layout.num_ranks)
+    out = inner(queries, keys, values, scale=scale, terms=Terms(whole, mesh, terms.kernel, mask))
     return share_answers(out, layout=layout, mesh=mesh)
 
 

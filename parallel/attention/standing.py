@@ -20,7 +20,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -42,7 +41,7 @@ def standing(q: Tensor, k: Tensor, v: Tensor, *, terms: Terms, inner: Attend) ->
     is_usual = way.split[0] > 0 and all(way.here) and all(way.joint) and q.dtype == k.dtype == v.dtype
     if not is_usual or way.way_out.places is None or _room(way, k.shape[1]) > MOST_STANDING:
         return None
-    return Standing(q, k, way, terms=replace(terms, layout=way.within), inner=inner)
+    return Standing(q, k, way, terms=Terms(way.within, terms.mesh, terms.kernel), inner=inner)
 
 
 def _room(way: Trade, num_keys: int) -> int:

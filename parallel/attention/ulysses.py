@@ -8,7 +8,6 @@ along. Around ring or allgather it is USP (Fang and Zhao, 2024, arXiv:2405.07719
 # B batch, H heads of q, K heads of k and v, S tokens here, G tokens of the ulysses group, D head width
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -46,7 +45,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, terms: Terms
         qh, kh, vh = _to_heads(q, k, v, heads=heads, layout=layout, mesh=mesh)
     within = packed.within if packed else layout.merged(group.size)
     mask = mask[:, slice(*mine.queries)] if mask is not None and mask.shape[1] > 1 else mask
-    out = inner(qh, kh, vh, scale=scale, terms=replace(terms, layout=within, mask=mask))
+    out = inner(qh, kh, vh, scale=scale, terms=Terms(within, mesh, terms.kernel, mask))
     del qh, kh, vh  # as large as what is received next
     if packed:
         return packed.to_tokens(out, group=group)  # B H S D
