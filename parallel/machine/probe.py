@@ -1,6 +1,6 @@
 """What torch finds on this machine, as JSON; a process of its own, which a bad driver may hang or kill.
 
-Run by path, as `python -P probe.py`, so it imports nothing of ours.
+Run by path, as `python -P probe.py PACKAGE...`, so it imports nothing of ours.
 """
 
 # B batch, H heads, S tokens, D head width
@@ -8,24 +8,23 @@ Run by path, as `python -P probe.py`, so it imports nothing of ours.
 import importlib
 import importlib.util
 import json
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-KERNEL_PACKAGES = ("flash_attn", "flash_attn_interface", "sageattention")
-
 
 def main() -> None:
     warnings.simplefilter("ignore")  # of a driver too old, say: that is in what is found
-    print(json.dumps(found()))
+    print(json.dumps(found(sys.argv[1:])))
 
 
-def found() -> dict[str, Any]:
-    """Versions, collectives, attention kernels, and every accelerator, tried out."""
+def found(packages: Sequence[str]) -> dict[str, Any]:
+    """Versions, collectives, attention kernels, those in packages too, and every accelerator, tried out."""
     is_distributed = dist.is_available()
     backends = {"gloo": "is_gloo_available", "nccl": "is_nccl_available"}
     devices = [_device(index) for index in range(torch.cuda.device_count())]
@@ -40,7 +39,7 @@ def found() -> dict[str, Any]:
         "has_mps": torch.backends.mps.is_available(),
         "devices": devices,
         "peers": [[_is_peer(one, other) for other in range(len(devices))] for one in range(len(devices))],
-        "kernels": {**_fused_kernels(works or ("" if devices else "cpu")), **_packaged_kernels()},
+        "kernels": {**_fused_kernels(works or ("" if devices else "cpu")), **_packaged_kernels(packages)},
     }
 
 
@@ -90,10 +89,10 @@ def _fused_kernels(device: str) -> dict[str, str]:
     return {name: _fault(attend, kind) for name, kind in kinds.items()}
 
 
-def _packaged_kernels() -> dict[str, str]:
+def _packaged_kernels(packages: Sequence[str]) -> dict[str, str]:
     """Attention kernels of other packages that are installed, tried once each: one built for another torch does not
     import."""
-    there = (name for name in KERNEL_PACKAGES if importlib.util.find_spec(name) is not None)
+    there = (name for name in packages if importlib.util.find_spec(name) is not None)
     return {name: _fault(importlib.import_module, name) for name in there}
 
 
