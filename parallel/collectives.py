@@ -97,10 +97,7 @@ def gather(block: Tensor, *, sizes: Sequence[int], group: Group) -> Tensor:
     _count(group, block.numel() * block.element_size() * (group.size - 1))
     staged = _staged(block, group)
     gathered = staged.new_empty(sum(sizes))
-    parts = gathered.split(list(sizes))
-    parts[group.index].copy_(staged)
-    for request in _trade(staged, parts, group):
-        request.wait()
+    _trade(staged, gathered.split(list(sizes)), group)
     return gathered.to(block.device)
 
 
@@ -117,11 +114,7 @@ def gather_into(out: Tensor, block: Tensor, *, group: Group, is_async: bool) -> 
         return into(out, block, group=group.process_group, async_op=is_async)
     staged = _staged(block, group)
     gathered = out if out.device == staged.device else staged.new_empty(out.shape)
-    parts = gathered.split([block.numel()] * group.size)
-    if parts[group.index].data_ptr() != staged.data_ptr():
-        parts[group.index].copy_(staged)
-    for request in _trade(staged, parts, group):
-        request.wait()
+    _trade(staged, gathered.split([block.numel()] * group.size), group)
     if gathered is not out:
         out.copy_(gathered)
     return None
@@ -216,12 +209,15 @@ def _staged(tensor: Tensor, group: Group) -> Tensor:
     return (tensor.cpu() if backend(group) == "gloo" else tensor).contiguous()
 
 
-def _trade(block: Tensor, parts: Sequence[Tensor], group: Group) -> list[dist.Work]:
-    """Everybody's block into everybody's parts, hop by hop."""
+def _trade(block: Tensor, parts: Sequence[Tensor], group: Group) -> None:
+    """Everybody's block into everybody's parts, hop by hop; the own may lie in its part."""
+    if parts[group.index].data_ptr() != block.data_ptr():
+        parts[group.index].copy_(block)
     # Gloo's own all-gather refuses uneven sizes, and costs 2.5 to 4.5 times the processor time.
     others = [member for member in range(group.size) if member != group.index]
     sends = [(group.ranks[member], block) for member in others]
-    return _exchange(sends, [(group.ranks[member], parts[member]) for member in others], group)
+    for request in _exchange(sends, [(group.ranks[member], parts[member]) for member in others], group):
+        request.wait()
 
 
 def _padded_gather(block: Tensor, *, sizes: Sequence[int], group: Group) -> Tensor:

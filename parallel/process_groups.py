@@ -8,8 +8,8 @@ do not know of the job.
 import inspect
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
@@ -56,18 +56,6 @@ class _Within:
 # By the process group that holds all ranks.
 _within: weakref.WeakKeyDictionary[Any, _Within] = weakref.WeakKeyDictionary()
 _waiting: set[int] = set()  # threads in a rendezvous
-
-
-@contextmanager
-def rendezvous() -> Iterator[None]:
-    """Around what makes a group within the process group."""
-    # Aborting the process group does not reach a group which is not yet: who waits here has to be ended.
-    thread = threading.get_ident()
-    _waiting.add(thread)
-    try:
-        yield
-    finally:
-        _waiting.discard(thread)
 
 
 def is_in_rendezvous() -> bool:
@@ -117,7 +105,10 @@ def group_of(ranks: Sequence[int], use: Use = Use.WORK) -> ProcessGroup:
 def make(keys: Iterable[Key]) -> None:
     """Collective: make the groups that are not yet, all ranks in the same order."""
     within, made = _here(), list[ProcessGroup]()
-    with rendezvous():
+    # Aborting the process group does not reach a group which is not yet: who waits here has to be ended.
+    thread = threading.get_ident()
+    _waiting.add(thread)
+    try:
         for key in keys:
             if key not in within.made:
                 within.made[key] = _new_group(key, within.device)
@@ -126,6 +117,8 @@ def make(keys: Iterable[Key]) -> None:
         nccl = [group for group in made if dist.get_backend(group) == "nccl"]
         with _bounded("the first collective over NCCL", within.device if nccl else None):
             set_up(nccl)
+    finally:
+        _waiting.discard(thread)
 
 
 def connected() -> list[ProcessGroup]:
@@ -157,7 +150,10 @@ def _new_group(key: Key, device: torch.device | None) -> ProcessGroup:
     _, store = _world.pg_map[cast("ProcessGroup", dist.group.WORLD)]
     name, is_on_accelerator = f"{use} {' '.join(map(str, ranks))}", _is_on_accelerator(use, device)
     if is_on_accelerator:
-        _meet(name, own, ranks, store)
+        # All are waited for as long as the job may last, before NCCL connects, which has a bound: a rank that compiles
+        # for minutes is late, and nothing hangs.
+        store.set(f"{name}: {own}", "here")
+        store.wait([f"{name}: {rank}" for rank in ranks], COLLECTIVE)
     with _bounded("connecting ranks by NCCL", device if is_on_accelerator else None):
         made, _ = _new_process_group_helper(
             len(ranks),
@@ -172,13 +168,6 @@ def _new_group(key: Key, device: torch.device | None) -> ProcessGroup:
     assert not isinstance(made, int), "a member's"
     _world.pg_group_ranks[made] = {rank: index for index, rank in enumerate(ranks)}
     return made
-
-
-def _meet(name: str, own: int, ranks: Sequence[int], store: Any) -> None:
-    """Collective: wait until all are here, as long as the job may."""
-    # Before NCCL connects, which has a bound: a rank that compiles for minutes is late, and nothing hangs.
-    store.set(f"{name}: {own}", "here")
-    store.wait([f"{name}: {rank}" for rank in ranks], COLLECTIVE)
 
 
 def _bounded(what: str, device: torch.device | None) -> AbstractContextManager[None]:

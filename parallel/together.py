@@ -104,7 +104,8 @@ def highest(mesh: Mesh, *values: int) -> list[int]:
 def start_agreeing(wishes: Sequence[int], same: object, mesh: Mesh) -> Callable[[], list[int] | None]:
     """Collective: of each wish the least of all ranks of the mesh; None unless `same` is equal on all of them and they
     are on one machine. Returns at once; the function it gives back waits."""
-    mark = _mark(same)
+    # A number that is equal, and so the highest and the lowest, where all ranks of a machine have the same.
+    mark = zlib.crc32(repr((platform.node(), same)).encode())
     wait = start_highest_of(mesh, mark, -mark, *(-wish for wish in wishes))
 
     def found() -> list[int] | None:
@@ -114,18 +115,11 @@ def start_agreeing(wishes: Sequence[int], same: object, mesh: Mesh) -> Callable[
     return found
 
 
-def _mark(*same: object) -> int:
-    """A number that is equal, and so the highest and the lowest, where all ranks of a machine have the same."""
-    return zlib.crc32(repr((platform.node(), *same)).encode())
-
-
 def who_reads(lacking: Sequence[object], mesh: Mesh) -> Readers | None:
     """Collective: who reads what this rank lacks: all ranks of the mesh together if all lack the same and are on one
     machine, or None: each by itself. Only a rank that lacks something waits for the others' votes."""
-    mark = _mark(*lacking)
-    wait = start_highest_of(mesh, int(not lacking), mark, -mark)
+    agreed = start_agreeing([bool(lacking)], lacking, mesh)
     if not lacking:
         return None
-    somebody_has, highest, lowest = wait()
-    assert mesh.voters is not None, "they have voted"
-    return None if somebody_has or highest != -lowest else Readers(everyone(mesh), mesh.voters)
+    assert mesh.voters is not None, "they vote"
+    return Readers(everyone(mesh), mesh.voters) if agreed() == [1] else None

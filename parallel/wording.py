@@ -77,8 +77,6 @@ def remember(known: Any) -> None:
         match words:
             case {"text_id": str(template), "values": [*values]} if all(isinstance(value, str) for value in values):
                 _keep(sentence, Words(text_id=template, values=values))
-            case _:
-                pass
 
 
 def _keep(sentence: str, words: Words) -> None:

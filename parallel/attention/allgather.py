@@ -21,24 +21,14 @@ from ..traffic import Shape
 from . import rows
 from .exchange import authored, check, share_answers
 from .packed import gathering
-from .strategy import Attend, Kernel, Wired
+from .strategy import Attend, Kernel, Terms, Wired
 
 AXIS = Axis.EXCHANGE
 
 
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    layout: Layout,
-    mesh: Mesh,
-    mask: Tensor | None,
-    scale: float | None,
-    kernel: Kernel,
-    inner: Attend,
-) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, terms: Terms, inner: Attend) -> Tensor:
     """Collective: one gather of keys and values, and one of the answers to replicated queries."""
+    layout, mesh, mask = terms.layout, terms.mesh, terms.mask
     check(layout, mesh)
     if not q.shape[1]:  # Ulysses gave this rank no heads, nor any of its exchange group
         return q
@@ -51,7 +41,7 @@ def attend(
         mask = rows.take(mask, 2, joint)
     keys, values = rows.unpack(arrived(), (k.shape[1], k.shape[1]))
     whole = layout.merged(layout.num_ranks)
-    out = inner(queries, keys, values, layout=whole, mesh=mesh, mask=mask, scale=scale, kernel=kernel)
+    out = inner(queries, keys, values, scale=scale, terms=Terms(whole, mesh, terms.kernel, mask))
     return share_answers(out, layout=layout, mesh=mesh)
 
 

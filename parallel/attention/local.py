@@ -5,30 +5,14 @@
 import torch
 from torch import Tensor
 
-from ..layout import Layout
-from ..mesh import Mesh
-from .strategy import Kernel
+from .strategy import Kernel, Terms
 
 
-def check(layout: Layout, mesh: Mesh) -> None:
-    """Any layout over one rank is fine."""
-    assert layout.num_ranks == 1, f"{layout.num_ranks} ranks reached the local kernel of plan {mesh.plan}"
-
-
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    layout: Layout,
-    mesh: Mesh,
-    mask: Tensor | None,
-    scale: float | None,
-    kernel: Kernel,
-) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, terms: Terms) -> Tensor:
     """Attention with nothing to exchange."""
-    check(layout, mesh)
-    return attend_plain(q, k, v, mask=mask, scale=scale, kernel=kernel)
+    num_ranks = terms.layout.num_ranks
+    assert num_ranks == 1, f"{num_ranks} ranks reached the local kernel of plan {terms.mesh.plan}"
+    return attend_plain(q, k, v, mask=terms.mask, scale=scale, kernel=terms.kernel)
 
 
 def attend_plain(

@@ -22,7 +22,7 @@ from ..traffic import Shape
 from . import rows
 from .exchange import authored, check, sharded_ranges, share_answers
 from .local import additive, attend_with_lse
-from .strategy import Attend, Kernel, Wired
+from .strategy import Attend, Kernel, Terms, Wired
 
 AXIS = Axis.EXCHANGE
 # Answers that are merged together, what was merged before among them; until then they wait as the kernel gives
@@ -34,19 +34,9 @@ NOTHING = -1e30  # the log-sum-exp of no keys: it weighs nothing, and unlike -in
 ABSORBING = -1e9  # nothing is left of a score
 
 
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    layout: Layout,
-    mesh: Mesh,
-    mask: Tensor | None,
-    scale: float | None,
-    kernel: Kernel,
-    inner: Attend,
-) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, terms: Terms, inner: Attend) -> Tensor:
     """Collective: a hop for every other rank, and one gather of the answers to replicated queries."""
+    layout, mesh, mask = terms.layout, terms.mesh, terms.mask
     check(layout, mesh)
     if not q.shape[1]:
         return q
@@ -66,7 +56,7 @@ def attend(
         coming = None if num_next is None else start_hop(block.reshape(-1), size_in=num_next * row, group=group)
         if not parts or keys.shape[2]:  # the first also where this rank has no key: it gives answers their shape
             bias = rows.take(mask, 3, columns) if mask is not None and mask.shape[3] > 1 else mask
-            parts.append(attend_to_block(queries, keys, values, mask=bias, scale=scale, kernel=kernel))
+            parts.append(attend_to_block(queries, keys, values, mask=bias, scale=scale, kernel=terms.kernel))
             if len(parts) == AT_ONCE:
                 parts = [merge(parts)]
         if coming is not None:

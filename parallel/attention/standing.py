@@ -26,26 +26,22 @@ from torch import Tensor
 
 from ..collectives import exchange_into
 from ..group import Axis, Group
-from ..layout import Layout
-from ..mesh import Mesh
 from ..traffic import members
 from .packed import MOST_STANDING, PackedExchange, Trade, trade
-from .strategy import Attend, Kernel
+from .strategy import Attend, Terms
 
 
-def standing(
-    q: Tensor, k: Tensor, v: Tensor, *, layout: Layout, mesh: Mesh, kernel: Kernel, inner: Attend
-) -> Standing | None:
+def standing(q: Tensor, k: Tensor, v: Tensor, *, terms: Terms, inner: Attend) -> Standing | None:
     """What answers calls without a mask that have these shapes and dtypes; None where the usual way is as good."""
-    group, (batch, num_heads, _, width) = mesh[Axis.ULYSSES], q.shape
+    layout, group, (batch, num_heads, _, width) = terms.layout, terms.mesh[Axis.ULYSSES], q.shape
     if group.size == 1 or not group.packs or layout.left_out is not None or torch.is_grad_enabled():
         return None
-    way = trade(layout, members(mesh), group.index, (batch, num_heads, k.shape[1], width), q.device)
+    way = trade(layout, members(terms.mesh), group.index, (batch, num_heads, k.shape[1], width), q.device)
     # What is empty has no rows to be picked or placed, and a buffer of one dtype holds no other.
     is_usual = way.split[0] > 0 and all(way.here) and all(way.joint) and q.dtype == k.dtype == v.dtype
     if not is_usual or way.way_out.places is None or _room(way, k.shape[1]) > MOST_STANDING:
         return None
-    return Standing(q, k, way, mesh=mesh, kernel=kernel, inner=inner)
+    return Standing(q, k, way, terms=Terms(way.within, terms.mesh, terms.kernel), inner=inner)
 
 
 def _room(way: Trade, num_keys: int) -> int:
@@ -58,8 +54,8 @@ def _room(way: Trade, num_keys: int) -> int:
 class Standing:
     """The buffers, and all views of them."""
 
-    def __init__(self, q: Tensor, k: Tensor, way: Trade, *, mesh: Mesh, kernel: Kernel, inner: Attend) -> None:
-        self._mesh, self._kernel, self._inner, self._way = mesh, kernel, inner, way
+    def __init__(self, q: Tensor, k: Tensor, way: Trade, *, terms: Terms, inner: Attend) -> None:
+        self._terms, self._inner, self._way = terms, inner, way
         turns = itertools.cycle(q.new_empty(2, _room(way, k.shape[1])).unbind())
         batch, num_here, num_heads, width = way.here
         self._whole = _part(next(turns), (batch, num_here, num_heads + 2 * k.shape[1], width))
@@ -75,12 +71,12 @@ class Standing:
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, *, scale: float | None) -> Tensor:
         """Collective: as `ulysses.attend`; B H S D to B H S D, laid out as B S H D."""
-        way, group = self._way, self._mesh[Axis.ULYSSES]
+        way, group = self._way, self._terms.mesh[Axis.ULYSSES]
         torch.cat([q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)], 2, out=self._whole)
         self._in.exchange(self._sent, group=group)
         if self._order is not None:
             torch.index_select(self._arrived, 0, self._order, out=self._ordered)
-        out = self._inner(*self._given, layout=way.within, mesh=self._mesh, mask=None, scale=scale, kernel=self._kernel)
+        out = self._inner(*self._given, scale=scale, terms=self._terms)
         self._out.exchange(_rows_of(out, way.way_out), group=group)
         return self._back[self._places]
 

@@ -41,13 +41,23 @@ class Kernel:
     error: float = 0.02  # the most that half precision may differ from plain attention to values of variance 1
 
 
-Attend = Callable[..., "Tensor"]  # `attend(q, k, v, *, layout, mesh, mask, scale, kernel)`, all else settled
+@dataclass(frozen=True)
+class Terms:
+    """What an attention call is answered by, beside its blocks and their scale."""
+
+    layout: Layout  # over the ranks that a strategy and its inner one work on
+    mesh: Mesh
+    kernel: Kernel
+    mask: Tensor | None = None  # of global size
+
+
+Attend = Callable[..., "Tensor"]  # `attend(q, k, v, *, scale, terms)`, all else settled
 # An exchange in a graph: the name of its group, what never changes for the graph, and what each call is given.
 Wired = tuple[str, Sequence[int], Any]
 
 
 class Strategy(Protocol):
-    """A module of this package. `layout` spreads over the ranks that the strategy and its inner one work on."""
+    """A module of this package."""
 
     @property
     def AXIS(self) -> Axis:
@@ -56,20 +66,8 @@ class Strategy(Protocol):
     def check(self, layout: Layout, mesh: Mesh) -> None:
         """Refuse, by name and with a remedy, what this strategy cannot do exactly."""
 
-    def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        layout: Layout,
-        mesh: Mesh,
-        mask: Tensor | None,
-        scale: float | None,
-        kernel: Kernel,
-        inner: Attend,
-    ) -> Tensor:
-        """Collective: attention of this rank's B H S D blocks to the whole sequence; `mask` is of global size."""
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, terms: Terms, inner: Attend) -> Tensor:
+        """Collective: attention of this rank's B H S D blocks to the whole sequence."""
 
     def wire(self, shape: Shape, layout: Layout, mesh: Mesh, device: torch.device) -> tuple[Sequence[int], Any]:
         """What never changes for a graph of this exchange, and what each call of it is given."""

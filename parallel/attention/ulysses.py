@@ -20,7 +20,7 @@ from ..mesh import Mesh
 from ..traffic import Heads, Shape, among, heads_of, members
 from . import rows
 from .packed import trade
-from .strategy import Attend, Kernel, Wired
+from .strategy import Attend, Kernel, Terms, Wired
 
 AXIS = Axis.ULYSSES
 
@@ -30,19 +30,9 @@ def check(layout: Layout, mesh: Mesh) -> None:
     assert layout.num_ranks % mesh[Axis.ULYSSES].size == 0, f"{layout.num_ranks} ranks for plan {mesh.plan}"
 
 
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    layout: Layout,
-    mesh: Mesh,
-    mask: Tensor | None,
-    scale: float | None,
-    kernel: Kernel,
-    inner: Attend,
-) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, terms: Terms, inner: Attend) -> Tensor:
     """Collective: two exchanges within the ulysses group, and those of `inner` between them."""
+    layout, mesh, mask = terms.layout, terms.mesh, terms.mask
     check(layout, mesh)
     group = mesh[Axis.ULYSSES]
     batch, num_queries, _, width = q.shape
@@ -53,16 +43,9 @@ def attend(
         qh, kh, vh = packed.to_heads(q, k, v, group=group)  # B h G D
     else:
         qh, kh, vh = _to_heads(q, k, v, heads=heads, layout=layout, mesh=mesh)
-    out = inner(
-        qh,
-        kh,
-        vh,
-        layout=packed.within if packed else layout.merged(group.size),
-        mesh=mesh,
-        mask=mask[:, slice(*mine.queries)] if mask is not None and mask.shape[1] > 1 else mask,
-        scale=scale,
-        kernel=kernel,
-    )
+    within = packed.within if packed else layout.merged(group.size)
+    mask = mask[:, slice(*mine.queries)] if mask is not None and mask.shape[1] > 1 else mask
+    out = inner(qh, kh, vh, scale=scale, terms=Terms(within, mesh, terms.kernel, mask))
     del qh, kh, vh  # as large as what is received next
     if packed:
         return packed.to_tokens(out, group=group)  # B H S D

@@ -92,18 +92,13 @@ ASK_S = 0.05
 
 def locked(descriptor: int, *, wait_s: float, go_on: Callable[[], object] = lambda: None) -> bool:
     """Whether the lock was got in time; `go_on` raises where nobody wants it any more. It ends with the descriptor."""
-    import fcntl  # Windows has no such module
-
     end = time.monotonic() + wait_s
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except OSError:
-            go_on()
-            if time.monotonic() > end:
-                return False
-            time.sleep(ASK_S)
+    while not lock_now(descriptor, is_alone=True):
+        go_on()
+        if time.monotonic() > end:
+            return False
+        time.sleep(ASK_S)
+    return True
 
 
 # ---- Files without a disk that processes of this user map together. Each holds a lock as long as it uses one.
@@ -129,7 +124,7 @@ def remove_unused(path: Path, file: int) -> None:
 
 def lock_now(file: int, *, is_alone: bool) -> bool:
     """Whether it could be had at once, in place of the lock that this process has."""
-    import fcntl
+    import fcntl  # Windows has no such module
 
     try:
         fcntl.flock(file, (fcntl.LOCK_EX if is_alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)

@@ -14,6 +14,7 @@ from .folders import text_of
 MAX_DEVICES = 64
 PART = re.compile(r"(cpu|cuda|mps)(?::([0-9]{1,3}))?(?:\*([0-9]{1,3}))?")
 PROBE = Path(__file__).with_name("probe.py")
+KERNEL_PACKAGES = ("flash_attn", "flash_attn_interface", "sageattention")
 TOOL_S = 10.0
 
 
@@ -74,7 +75,7 @@ def read_machine(*, timeout_s: float, root: Path = Path("/")) -> Machine:
     """Try every accelerator in a process of its own, which may take seconds and never longer than `timeout_s`."""
     driver, num_listed = driver_version(root), _num_listed(root)
     try:
-        output = output_of([sys.executable, "-P", str(PROBE)], timeout_s=timeout_s)
+        output = output_of([sys.executable, "-P", str(PROBE), *KERNEL_PACKAGES], timeout_s=timeout_s)
         found = json.loads(output.strip().splitlines()[-1])  # libraries may greet before it
     except (OSError, ValueError, IndexError) as error:
         return Machine(torch=None, problem=str(error), driver=driver, num_listed_gpus=num_listed)

@@ -1,6 +1,6 @@
 """What torch finds on this machine, as JSON; a process of its own, which a bad driver may hang or kill.
 
-Run by path, as `python -P probe.py`, so it imports nothing of ours.
+Run by path, as `python -P probe.py PACKAGE...`, so it imports nothing of ours.
 """
 
 # B batch, H heads, S tokens, D head width
@@ -8,23 +8,23 @@ Run by path, as `python -P probe.py`, so it imports nothing of ours.
 import importlib
 import importlib.util
 import json
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-KERNEL_PACKAGES = ("flash_attn", "flash_attn_interface", "sageattention")
+import torch
+import torch.distributed as dist
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 
 def main() -> None:
     warnings.simplefilter("ignore")  # of a driver too old, say: that is in what is found
-    print(json.dumps(found()))
+    print(json.dumps(found(sys.argv[1:])))
 
 
-def found() -> dict[str, Any]:
-    """Versions, collectives, attention kernels, and every accelerator, tried out."""
-    import torch
-    import torch.distributed as dist
-
+def found(packages: Sequence[str]) -> dict[str, Any]:
+    """Versions, collectives, attention kernels, those in packages too, and every accelerator, tried out."""
     is_distributed = dist.is_available()
     backends = {"gloo": "is_gloo_available", "nccl": "is_nccl_available"}
     devices = [_device(index) for index in range(torch.cuda.device_count())]
@@ -35,25 +35,16 @@ def found() -> dict[str, Any]:
         "hip": torch.version.hip or "",
         "nccl": _nccl_version(),
         "backends": [name for name, asks in backends.items() if is_distributed and getattr(dist, asks)()],
-        "start_problem": _start_problem(),
+        "start_problem": _fault(torch.cuda.init) if torch.backends.cuda.is_built() else "",
         "has_mps": torch.backends.mps.is_available(),
         "devices": devices,
         "peers": [[_is_peer(one, other) for other in range(len(devices))] for one in range(len(devices))],
-        "kernels": {**_fused_kernels(works or ("" if devices else "cpu")), **_packaged_kernels()},
+        "kernels": {**_fused_kernels(works or ("" if devices else "cpu")), **_packaged_kernels(packages)},
     }
-
-
-def _start_problem() -> str:
-    """Why CUDA cannot be used, of a torch that was built with it."""
-    import torch
-
-    return _fault(torch.cuda.init) if torch.backends.cuda.is_built() else ""
 
 
 def _device(index: int) -> dict[str, Any]:
     """A GPU's facts, after a sum on it; `problem` says why that failed."""
-    import torch
-
     facts = {"name": f"cuda:{index}", "title": "", "total_bytes": 0, "free_bytes": 0, "capability": "", "uuid": ""}
     try:
         properties = torch.cuda.get_device_properties(index)
@@ -68,8 +59,6 @@ def _device(index: int) -> dict[str, Any]:
 
 
 def _is_peer(one: int, other: int) -> bool:
-    import torch
-
     try:
         return one != other and torch.cuda.can_device_access_peer(one, other)
     except Exception:
@@ -85,9 +74,6 @@ def _nccl_version() -> str:
 
 def _fused_kernels(device: str) -> dict[str, str]:
     """{kernel of torch: why it does not run, or ""}."""
-    import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
     if not device:
         return {}
     kinds = {"flash": SDPBackend.FLASH_ATTENTION}
@@ -103,10 +89,10 @@ def _fused_kernels(device: str) -> dict[str, str]:
     return {name: _fault(attend, kind) for name, kind in kinds.items()}
 
 
-def _packaged_kernels() -> dict[str, str]:
+def _packaged_kernels(packages: Sequence[str]) -> dict[str, str]:
     """Attention kernels of other packages that are installed, tried once each: one built for another torch does not
     import."""
-    there = (name for name in KERNEL_PACKAGES if importlib.util.find_spec(name) is not None)
+    there = (name for name in packages if importlib.util.find_spec(name) is not None)
     return {name: _fault(importlib.import_module, name) for name in there}
 
 

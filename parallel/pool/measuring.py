@@ -181,7 +181,7 @@ def _links(group: Group, stride: int, device: torch.device) -> list[dict[str, An
     # On a CPU between pieces of work, as in a run: there ranks wait for the slower one, and for threads that must wake
     # up on busy cores, which takes many times as long as to send what is small.
     is_gpu = device.type == "cuda"
-    seconds = [_least(call, device) for call in calls] if is_gpu else _amid(calls, _block(device))
+    seconds = [min(_times(call, device, REPEATS)) for call in calls] if is_gpu else _amid(calls, _block(device))
     return [{**kind, "seconds": each} for kind, each in zip(kinds, seconds, strict=True)]
 
 
@@ -230,10 +230,6 @@ def _gather(group: Group, num_bytes: int, device: torch.device) -> tuple[int, Ca
 def _hop(group: Group, num_bytes: int, device: torch.device) -> tuple[int, Callable[[], Any]]:
     block = torch.ones(num_bytes // 4, device=device)  # N
     return block.nbytes, lambda: start_hop(block, size_in=block.numel(), group=group)()
-
-
-def _least(call: Callable[[], Any], device: torch.device) -> float:
-    return min(_times(call, device, REPEATS))
 
 
 def _typical(call: Callable[[], Any], device: torch.device) -> float:

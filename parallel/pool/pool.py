@@ -23,6 +23,7 @@ from .folder import PoolFolder
 from .job import Again, Job, Lane, Last, Picture, Work
 from .known import Known
 from .limits import Limits
+from .processes import Crew
 from .rank_process import RankProcess
 from .replica import Replica
 from .supervisor import Supervisor
@@ -72,9 +73,10 @@ class Pool:
             Replica(f"group{i}", each, folder=self.folder, limits=limits, known=known) for i, each in enumerate(groups)
         ]
         try:
-            self._supervisor = Supervisor(
-                self._replicas, folder=self.folder, preload=preload, limits=limits, known=known, spare_ranks=spare_ranks
+            self._crew = Crew(
+                ranks, folder=self.folder, preload=preload, limits=limits, known=known, spare_ranks=spare_ranks
             )
+            self._supervisor = Supervisor(self._replicas, self._crew, limits)
         except OSError as error:
             folder.remove()
             raise ValueError(f"no rank can be started: {advice(error)}") from None
@@ -124,7 +126,7 @@ class Pool:
     @property
     def culprit(self) -> str:
         """The module for which ranks import for themselves when they start, or "" (`ServerReady.culprit`)."""
-        return self._supervisor.culprit
+        return self._crew.culprit
 
     @property
     def restarts(self) -> int:
@@ -134,7 +136,7 @@ class Pool:
     @property
     def is_failing(self) -> bool:
         """Whether ranks cannot be started, though it was tried several times."""
-        return self._supervisor.is_failing
+        return self._crew.is_failing
 
     @property
     def is_closed(self) -> bool:

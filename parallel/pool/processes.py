@@ -38,14 +38,14 @@ CODE_S = 0.1  # to wait for the fork server to tell how a rank ended, after the 
 
 
 class Crew:
-    """Owned by the supervisor's thread; a selector's keys hold what to call."""
+    """Owned by the thread of the supervisor, which listens; the selector's keys hold what to call."""
+
+    listener: Listener
 
     def __init__(
         self,
         ranks: Sequence[RankProcess],
-        listener: Listener,
         *,
-        selector: selectors.BaseSelector,
         folder: Path,
         preload: Sequence[str],
         limits: Limits,
@@ -55,7 +55,7 @@ class Crew:
         self.ranks = ranks
         self.spares = SpareRanks(ranks, wanted=spare_ranks, folder=folder)
         self._places = [*ranks, *self.spares.ranks]
-        self._listener, self._selector = listener, selector
+        self.selector = selectors.DefaultSelector()
         self._folder, self._preload, self._limits = folder, preload, limits
         self._known = known or Known()
         self._server: ServerProcess | None = None
@@ -146,7 +146,7 @@ class Crew:
             if not rank.is_gone:
                 self._tell_loss(rank, reason)
             if not rank.is_spare:
-                self._listener.on_failure(f"{rank.title} {reason}")
+                self.listener.on_failure(f"{rank.title} {reason}")
 
     def _seat_spare(self, rank: RankProcess) -> bool:
         """Whether the place of a rank could be filled with the spare of its device."""
@@ -180,7 +180,7 @@ class Crew:
         self._next_time = time.monotonic() + min(pause, LONGEST_PAUSE_S)
         self._num_failures += 1
         if self._num_failures >= MAX_FAILURES:
-            self._listener.on_failure(reason)
+            self.listener.on_failure(reason)
 
     # The fork server
 
@@ -285,7 +285,7 @@ class Crew:
         self._ignore(rank.channel)
         rank.is_gone = True
         rank.end_time = rank.end_time or time.monotonic()
-        self._listener.on_loss(rank, reason)
+        self.listener.on_loss(rank, reason)
 
     def _bury(self, rank: RankProcess) -> None:
         """Forget a rank that is dead and has let go of its device, so that another can be started."""
@@ -338,13 +338,13 @@ class Crew:
                 if self._known.hear(rank, received.message) and not rank.is_spare:
                     self._num_failures = 0  # one has started: what failed before does not fail always
             elif not rank.is_spare:
-                self._listener.on_message(rank, received)
+                self.listener.on_message(rank, received)
         return True
 
     def _listen(self, what: Channel[Any] | int, call: Callable[[], None]) -> None:
-        self._selector.register(what, selectors.EVENT_READ, call)
+        self.selector.register(what, selectors.EVENT_READ, call)
 
     def _ignore(self, what: Channel[Any] | int | None) -> None:
         if what is not None and what != -1:
             with contextlib.suppress(KeyError):  # ignored before: a loss is told of, and the rank buried later
-                self._selector.unregister(what)
+                self.selector.unregister(what)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ..errors import Closed
 from ..machine.folders import private, text_of
@@ -28,7 +28,7 @@ from ..ranks.messages import (
     ForkSpare,
     FromRank,
     FromServer,
-    Message,
+    M,
     ServerReady,
     ToServer,
 )
@@ -48,7 +48,6 @@ module, _, name = function.partition(":")
 getattr(importlib.import_module(package + module), name)(*given)
 """
 SERVER = ".parallel.ranks.fork_server:main"
-M = TypeVar("M", bound=Message)
 TAIL_BYTES = 4096
 LOG_BYTES = 4 << 20  # kept of a rank's log when another process goes on with it
 END_S = 5.0  # for the server to end its ranks: an accelerator takes a moment to let go of one

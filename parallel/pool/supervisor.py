@@ -12,14 +12,12 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from ..errors import BadInput, Cancelled, RankFailed
 from ..ranks.channel import Received
 from ..ranks.messages import FromRank, Hello, Joined, Kernels, Phase, Ping
 from .attempt import JobRun
 from .job import Job
-from .known import Known
 from .limits import Limits
 from .processes import Crew
 from .rank_process import RankProcess
@@ -76,16 +74,7 @@ CLOSE_S = 15.0
 class Supervisor:
     """Its public functions are for any thread, and post orders; what begins with an underscore is the thread's own."""
 
-    def __init__(
-        self,
-        replicas: Sequence[Replica],
-        *,
-        folder: Path,
-        preload: Sequence[str],
-        limits: Limits,
-        known: Known,
-        spare_ranks: bool | None,
-    ) -> None:
+    def __init__(self, replicas: Sequence[Replica], crew: Crew, limits: Limits) -> None:
         self.replicas = replicas
         self.queues = {"main": JobQueue(), "side": JobQueue()}
         self.is_closed = False
@@ -95,32 +84,13 @@ class Supervisor:
         self._starts: dict[int, str] | None = {}
         self._lock = threading.Lock()  # between an order and the thread's end
         self._orders: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
-        self._selector = selectors.DefaultSelector()
         self._woken, self._wake = socket.socketpair()  # one byte ends a wait for descriptors that may last long
         self._woken.setblocking(False)
         self._wake.setblocking(False)
-        self._selector.register(self._woken, selectors.EVENT_READ, self._on_wake)
-        ranks = [rank for replica in replicas for rank in replica.ranks]
-        self._crew = Crew(
-            ranks,
-            self,
-            selector=self._selector,
-            folder=folder,
-            preload=preload,
-            limits=limits,
-            known=known,
-            spare_ranks=spare_ranks,
-        )
+        self._crew, crew.listener = crew, self
+        crew.selector.register(self._woken, selectors.EVENT_READ, self._on_wake)
         self._thread = threading.Thread(target=self._serve, name="latentloom pool", daemon=True)
         self._thread.start()
-
-    @property
-    def culprit(self) -> str:
-        return self._crew.culprit
-
-    @property
-    def is_failing(self) -> bool:
-        return self._crew.is_failing
 
     def submit(self, job: Job) -> None:
         self._post(lambda: self._submit(job))
@@ -169,7 +139,7 @@ class Supervisor:
                 self._has_ended = True
             while not self._orders.empty():  # those who came late hear it too
                 self._orders.get()()
-            for each in (self._selector, self._woken, self._wake):
+            for each in (self._crew.selector, self._woken, self._wake):
                 each.close()
 
     def _tell_start(self) -> None:
@@ -191,8 +161,8 @@ class Supervisor:
         is_busy = not is_whole or any(replica.runs() or replica.joining for replica in self.replicas)
         tick = TICK_S if is_busy else IDLE_TICK_S
         before = time.monotonic()
-        for key, _ in self._selector.select(tick):
-            if self._selector.get_map().get(key.fd) is key:  # one that was read first may have closed another
+        for key, _ in self._crew.selector.select(tick):
+            if self._crew.selector.get_map().get(key.fd) is key:  # one that was read first may have closed another
                 key.data()
         # Orders after messages: a job whose answer has come is over, and a cancel that came with it is too late.
         while not self._orders.empty():

@@ -81,17 +81,13 @@ def measure(devices: Sequence[str], *, timeout_s: float = 100.0, asker: Progress
         words = f"ranks measured nothing in {timeout_s:g} s"
         progress = Deadline(timeout_s, close=pool.close, words=words, asker=asker)
         function = ".parallel.pool.measuring:on_rank"
+        powers = [1 << power for power in range(len(devices).bit_length())]
         return {
             count: pool.call_every(function, {"kinds": groups_of(count)}, progress, num_ranks=count)
-            for count in _counts(len(devices))
+            for count in sorted({*powers, len(devices)})
         }
 
 
 def groups_of(count: int) -> list[list[int]]:
     """[ulysses, exchange]: the plans whose groups are the kinds that there are."""
     return [[degree, count // degree] for degree in range(1, count + 1) if count % degree == 0] if count > 1 else []
-
-
-def _counts(num_devices: int) -> list[int]:
-    powers = [1 << power for power in range(num_devices.bit_length())]
-    return sorted({*powers, num_devices})

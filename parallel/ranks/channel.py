@@ -15,11 +15,11 @@ import os
 import socket
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 from ..errors import BadMessage, Closed
 from ..staging import in_host_memory, unnamed_file
-from .messages import Message, decode, encode
+from .messages import M, Message, decode, encode
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,9 +48,6 @@ DTYPES = {
     "uint8": "U8",
     "bool": "BOOL",
 }
-
-
-M = TypeVar("M", bound=Message)
 
 
 @dataclass(frozen=True)

@@ -161,11 +161,17 @@ class Joined:
     are_wires_bad: bool = False  # whether it is that what ranks send does not arrive
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunJob:
-    """Do a job; the request comes with this, and where several ranks of one host do it, what grants them steps."""
+@dataclass(frozen=True)
+class AboutJob:
+    """What concerns one job, by its number."""
 
     job: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunJob(AboutJob):
+    """Do a job; the request comes with this, and where several ranks of one host do it, what grants them steps."""
+
     function: str
     lane: Literal["main", "side"]
     rank: int  # among the job's ranks, as in their process group
@@ -176,51 +182,38 @@ class RunJob:
     node: str = ""
 
 
-@dataclass(frozen=True)
-class Cancel:
-    job: int
+class Cancel(AboutJob):
+    """The user wants it to end."""
 
 
-@dataclass(frozen=True)
-class Abort:
-    """The job cannot go on: what it waits for in a collective will not come."""
-
-    job: int
+class Abort(AboutJob):
+    """It cannot go on: what it waits for in a collective will not come."""
 
 
-@dataclass(frozen=True)
-class Stuck:
-    job: int
+class Stuck(AboutJob):
+    """This rank hangs in a rendezvous of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Phase:
+class Phase(AboutJob):
     """`text` is for people. While `is_loading` a rank waits for a disk, not for others, and gets time to finish."""
 
-    job: int
     text: str
     is_loading: bool
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepDone:
-    job: int
+class StepDone(AboutJob):
     done: int
     total: int
 
 
-@dataclass(frozen=True)
-class Moves:
+class Moves(AboutJob):
     """Its work goes on, with nothing to tell: one step, or one picture to decode, may take a CPU an hour."""
 
-    job: int
 
-
-@dataclass(frozen=True)
-class Preview:
+class Preview(AboutJob):
     """The picture comes with this."""
-
-    job: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,10 +225,9 @@ class SpreadWork:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class Ended(AboutJob):
     """With it comes the answer, or else a `Failure`."""
 
-    job: int
     state: Literal["done", "cancelled", "refused", "failed"]  # `refused` is the request's fault, `failed` is not
     is_whole: bool  # whether the rank is still in its process group, in step with the others
     is_last: bool = False  # whether this process can use its accelerator no more

@@ -32,12 +32,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.cuda import CUDAGraph
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only, tree_unflatten
 
 from ..collectives import add
 from ..group import Axis, Count
 from ..mesh import Mesh
-from .graphs.recording import CapturedGraph, CaptureWatch, Cuda, Recorder
+from .graphs.recording import CaptureWatch, Cuda
 from .graphs.watched import Watched
 from .padding import KeptKeys, Texts, keeping
 from .split_plan import Padding
@@ -79,7 +80,7 @@ class _Kind:
     is_anew: bool = False  # whether a capture failed in which something was compiled
     buffers: list[Tensor] = field(default_factory=list)
     taken_bytes: int = 0  # by its first call
-    graph: CapturedGraph | None = None
+    graph: CUDAGraph | None = None
     answer: Any = None
     num_bytes: int = 0
     sent: list[Count] = field(default_factory=list)  # by each launch, over each group
@@ -107,7 +108,7 @@ class Captured:
         module: nn.Module,
         *,
         mesh: Mesh | None = None,
-        recorder: Recorder | None = None,
+        recorder: Cuda | None = None,
         is_asked: bool = True,
         paddings: Sequence[Padding] = (),
     ) -> None:

@@ -74,13 +74,9 @@ class Forwards:
     ) -> None:
         self.title, self.blocks, self.session = title, tuple(blocks), session
         self._module = module
-        self._compiled: set[nn.Module] = set()
+        self.compiled: set[nn.Module] = set()
         self.under_way = _ForwardUnderWay()
         self._undo = contextlib.ExitStack()
-
-    @property
-    def are_compiled(self) -> bool:
-        return bool(self._compiled)
 
     def compile(
         self, blocks: Sequence[nn.Module] | None = None, *, sends_in_graphs: bool = True, **options: Any
@@ -94,16 +90,13 @@ class Forwards:
             options.setdefault("recompile_limit", MOST_GRAPHS)
         if options.get("backend") in (None, "inductor") and not options.keys() & {"mode", "options"}:
             options["backend"] = in_turn  # a function of ours, which takes neither of the two
-        if not self._compiled:
-            for hook in (
-                self._module.register_forward_pre_hook(self.under_way.begin),
-                self._module.register_forward_hook(self.under_way.end, always_call=True),
-            ):
-                self._undo.callback(hook.remove)
+        if not self.compiled:
+            self._undo.enter_context(self._module.register_forward_pre_hook(self.under_way.begin))
+            self._undo.enter_context(self._module.register_forward_hook(self.under_way.end, always_call=True))
         for block in self.blocks if blocks is None else blocks:
-            if block in self._compiled:
+            if block in self.compiled:
                 raise ValueError(f"blocks of this {self.title} are compiled already; compile them once")
-            self._compiled.add(block)
+            self.compiled.add(block)
             if (before := vars(block).get("forward")) is not None:  # of a cache or an offloader
                 self._undo.enter_context(in_place_of(block, _by_torch(block, before, self.title, options)))
                 continue
@@ -114,7 +107,7 @@ class Forwards:
     def restore(self) -> None:
         """Everything as it was."""
         self._undo.close()
-        self._compiled.clear()
+        self.compiled.clear()
         if self.session is not None:
             self.session.compiled.clear()
 
@@ -200,10 +193,9 @@ class _CompiledBlock:
             graphs = kept.graphs_of(
                 (self._watched.state(), calls, fixed, at_work is not None, _options_key(self._options))
             )
-        lengths = (like, session and session.lengths())
         # Of whole streams, which all ranks know: by its own share each might take another of the two graphs, and round
         # in another way than its neighbour.
-        graphs.first = graphs.first or lengths
+        graphs.first = graphs.first or sort
         make = functools.partial(traced, self._kind, calls, fixed, is_seen=at_work is not None)
         return functools.partial(
             _CompiledBlock._by_graph,
@@ -211,7 +203,7 @@ class _CompiledBlock:
             make=make,
             wires=wires,
             num_calls=sum(call.way != "opaque" for call in calls or ()),  # the operator counts its own
-            is_first=graphs.first == lengths,
+            is_first=graphs.first == sort,
             at_work=at_work,
         )
 

@@ -13,6 +13,7 @@ with what undoes it, so that `remove()` leaves the module as it was.
                        _leaving, after a failure too: no attention is seen any more
 """
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -34,19 +35,8 @@ Remove = Callable[[], None]
 Place = tuple[Mapping[str, nn.Module | None], str, nn.Module]
 
 
-def install(module: nn.Module, session: Session) -> list[Remove]:
-    """Attach everything; each function given back undoes one thing, to be called last to first."""
-    undo: list[Remove] = []
-    try:
-        _install(module, session, undo)
-    except Exception:
-        while undo:
-            undo.pop()()
-        raise
-    return undo
-
-
-def _install(module: nn.Module, session: Session, undo: list[Remove]) -> None:
+def install(module: nn.Module, session: Session) -> contextlib.ExitStack:
+    """Attach everything; closing what is given back undoes it, last to first."""
     below: list[Remove] = []
     places: tuple[list[Any], ...] = ([], [], [])
     processors = dict[nn.Module, Any]()  # those that are ours
@@ -71,17 +61,19 @@ def _install(module: nn.Module, session: Session, undo: list[Remove]) -> None:
             detach()
             attach()
 
-    # Undone last to first. At the root the order of hooks matters: `_at_root` is prepended and so begins the forward
-    # before the root's own arguments are cut; `_leaving` is the last and so sees the output that was gathered.
-    undo.append(session.leave)  # in case the last forward was interrupted
-    undo.append(_at_root(module, session, follow))
-    undo.append(detach)
-    attach()
-    if "" in session.split.inputs:
-        undo.append(_cutting(module, session.split.inputs[""], session, ""))
-    if "" in session.split.outputs:
-        undo.append(_gathering(module, session.split.outputs[""], session, ""))
-    undo.append(_leaving(module, session))
+    # At the root the order of hooks matters: `_at_root` is prepended and so begins the forward before the root's own
+    # arguments are cut; `_leaving` is the last and so sees the output that was gathered.
+    with contextlib.ExitStack() as undo:
+        undo.callback(session.leave)  # in case the last forward was interrupted
+        undo.callback(_at_root(module, session, follow))
+        undo.callback(detach)
+        attach()
+        if "" in session.split.inputs:
+            undo.callback(_cutting(module, session.split.inputs[""], session, ""))
+        if "" in session.split.outputs:
+            undo.callback(_gathering(module, session.split.outputs[""], session, ""))
+        undo.callback(_leaving(module, session))
+        return undo.pop_all()
 
 
 def _check_processors(module: nn.Module, processors: Mapping[nn.Module, Any], title: str) -> None:
@@ -107,7 +99,7 @@ def _attach(module: nn.Module, session: Session, undo: list[Remove], processors:
         for block in found[path]:
             undo += _around_block(block, session)
     for path, specs in split.inputs.items():
-        for each in found[path] if path else ():  # the root's own are put on by `_install`, where their order matters
+        for each in found[path] if path else ():  # the root's own are put on by `install`, where their order matters
             undo.append(_cutting(each, specs, session, path))
     for path, spec in split.made.items():
         undo += [_cutting_made(each, spec, session, path) for each in found[path]]

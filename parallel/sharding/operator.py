@@ -67,9 +67,7 @@ class Intercepting(TorchFunctionMode):
         """The answer to a call."""
         raise NotImplementedError
 
-    def attend(
-        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, scale: float | None, causal: bool, kind: int
-    ) -> Tensor:
+    def attend(self, asked: Asked, kind: int) -> Tensor:
         """Collective: one attention call of a forward's."""
         raise NotImplementedError
 
@@ -143,7 +141,7 @@ def _attend(
     assert _at_work.sessions, "a graph of a sharded block runs in a forward of its transformer"
     found = _at_work.sessions[-1]
     found.num_calls += 1
-    out = found.attend(q, k, v, mask=mask, scale=scale, causal=causal, kind=kind).transpose(1, 2)  # B S H D
+    out = found.attend(Asked(q, k, v, mask, is_causal=causal, scale=scale), kind).transpose(1, 2)  # B S H D
     # A graph was promised this layout, and an operator may not give back one of its inputs.
     own = out.untyped_storage().data_ptr()
     is_own = all(own != x.untyped_storage().data_ptr() for x in (q, k, v))

@@ -31,7 +31,7 @@ from ..attention.choice import choose
 from ..attention.mask import collapsed, global_mask, outer_mask
 from ..attention.rows import answers_of, cut_along, filled, take
 from ..attention.standing import standing
-from ..attention.strategy import Kernel
+from ..attention.strategy import Kernel, Terms
 from ..group import Axis
 from ..layout import Layout
 from ..mesh import Mesh
@@ -146,28 +146,27 @@ class Session(Streams, operator.Intercepting):
     # ---- attention
 
     def _intercepted(self, asked: operator.Asked) -> Tensor:
-        q, k, v, mask, dropout, is_causal, scale, _ = asked
-        if dropout:
-            raise ValueError(f"{self.title}: attention with dropout {dropout} cannot be sharded; call its eval() first")
-        if is_causal and mask is not None:
+        if asked.dropout_p:
+            told = f"attention with dropout {asked.dropout_p} cannot be sharded; call its eval() first"
+            raise ValueError(f"{self.title}: {told}")
+        if asked.is_causal and asked.attn_mask is not None:
             raise ValueError(f"{self.title}: an attention call is causal and masked as well; torch takes one of both")
         kind, self.calls = self.calls[0], self.calls[1:] or self.calls
         if self._learned is not None:
-            self._learned.append(self._learn(kind, q, k, v, mask, is_causal=is_causal))
+            self._learned.append(self._learn(asked, kind))
         if torch.compiler.is_compiling():
             return asked.by_operator(kind)
         self.num_calls += 1
-        return self.attend(q, k, v, mask=mask, scale=scale, causal=is_causal, kind=kind)
+        return self.attend(asked, kind)
 
-    def _learn(
-        self, kind: int, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, is_causal: bool
-    ) -> AttentionCall:
+    def _learn(self, asked: operator.Asked, kind: int) -> AttentionCall:
         """How such a call goes in a graph: on all ranks alike, but where one has nothing to attend to or with."""
+        q, k, v = asked[:3]
         call = self._met(self.kinds[kind], k.shape[2])
         layout = self.layout(call.keys)
         # A stream that the call itself measures is measured anew in each, and no graph may hold how long it was.
         is_measured = any(self.split.measured(call))
-        if mask is not None or is_causal or call.queries != call.keys or is_measured:
+        if asked.attn_mask is not None or asked.is_causal or call.queries != call.keys or is_measured:
             return AttentionCall(kind, "opaque")
         if not layout.is_split:
             return AttentionCall(kind, "plain" if q.numel() and k.numel() else "opaque")
@@ -185,10 +184,9 @@ class Session(Streams, operator.Intercepting):
         return [wire_of(call, self.layout(call.streams), self.mesh, device) if call.streams else None for call in calls]
 
     @operator.in_no_graph
-    def attend(
-        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, scale: float | None, causal: bool, kind: int
-    ) -> Tensor:
+    def attend(self, asked: operator.Asked, kind: int) -> Tensor:
         """Collective: one attention call, by what the split plan says of it; B H S D to B H S D."""
+        q, k, v, mask, _, causal, scale, _ = asked
         # Some fifty calls of a forward are alike: what the first was found to be holds for the others. Not before all
         # ranks have agreed, since `_agree` is a collective that none may skip.
         usual = None
@@ -206,27 +204,17 @@ class Session(Streams, operator.Intercepting):
         # all streams: rows of zeros ask for the text, and their answers are dropped at the end. That costs the text's
         # share of the queries, and saves the gather of all keys that different streams would need.
         if self._asks_in_part(call, mask) and not causal:
-            q = filled(q, call.queries, layout=self.layout(call.keys), rank=self.rank)
+            asked = asked._replace(query=filled(q, call.queries, layout=self.layout(call.keys), rank=self.rank))
             call = replace(call, queries=call.keys)
         if not call.keys or call.queries != call.keys:
-            return self._attend_whole(q, k, v, mask=mask, scale=scale, causal=causal, call=call)
-        usual = usual if asking == call.queries else None
-        out = self._attend_jointly(q, k, v, mask=mask, scale=scale, causal=causal, call=call, usual=usual)
+            return self._attend_whole(asked, call)
+        out = self._attend_jointly(asked, call, usual if asking == call.queries else None)
         return out if asking == call.queries else answers_of(asking, out, layout=self.layout(call.keys), rank=self.rank)
 
-    def _attend_jointly(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        mask: Tensor | None,
-        scale: float | None,
-        causal: bool,
-        call: Attend,
-        usual: Hashable,  # what all calls have that are to be answered likewise; None for this one alone
-    ) -> Tensor:
-        """Collective: self attention of streams, some of which are sharded, by the plan's strategies."""
+    def _attend_jointly(self, asked: operator.Asked, call: Attend, usual: Hashable) -> Tensor:
+        """Collective: self attention of streams, some of which are sharded, by the plan's strategies. `usual` is what
+        all calls have that are to be answered likewise; None for this one alone."""
+        q, k, v, mask, _, causal, scale, _ = asked
         layout, kernel = self.layout(call.keys), self._choose(q)
         here = layout.num_held(self.rank)
         # Before the first exchange: a rank that raised behind it would be waited for.
@@ -243,10 +231,10 @@ class Session(Streams, operator.Intercepting):
             layout = self.without_padding(call.keys, kept)
             k, v = (without(x, layout.asked_of(self.rank)) for x in (k, v))
             mask = mask if mask is None or mask.shape[3] == 1 else take(mask, 3, layout.asked())
-        answer: Callable[..., Tensor] = partial(self._attend, layout=layout, mesh=self.mesh, mask=mask, kernel=kernel)
+        terms = Terms(layout, self.mesh, kernel, mask)
+        answer: Callable[..., Tensor] = partial(self._attend, terms=terms)
         if usual is not None:
-            inner = compose(self.mesh.plan, 1)
-            answer = standing(q, k, v, layout=layout, mesh=self.mesh, kernel=kernel, inner=inner) or answer
+            answer = standing(q, k, v, terms=terms, inner=compose(self.mesh.plan, 1)) or answer
             self._decided[usual] = answer
         return answer(q, k, v, scale=scale)
 
@@ -294,10 +282,9 @@ class Session(Streams, operator.Intercepting):
         self.define(extra[0], num_left)
         return call
 
-    def _attend_whole(
-        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, scale: float | None, causal: bool, call: Attend
-    ) -> Tensor:
+    def _attend_whole(self, asked: operator.Asked, call: Attend) -> Tensor:
         """Attention to keys that are whole on every rank, or are gathered first."""
+        q, k, v, mask, _, causal, scale, _ = asked
         if causal and call.keys:
             raise ValueError(f"{self.title}: causal attention of {call.queries} to {call.keys} cannot be sharded")
         for names, x in ((call.queries, q), (call.keys, k)):

@@ -4,6 +4,7 @@ Everything is done by hooks and by processors that are set while the handle live
 changed. The *handle* that `shard` gives is the way back.
 """
 
+import contextlib
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,7 +38,7 @@ class ShardedModule:
         module: nn.Module,
         mesh: Mesh,
         session: Session | None,
-        undo: list[Remove],
+        undo: contextlib.ExitStack,
         forwards: Forwards | None = None,
         sections: Sections | None = None,
     ) -> None:
@@ -68,7 +69,7 @@ class ShardedModule:
 
     @property
     def is_compiled(self) -> bool:
-        return self._forwards is not None and self._forwards.are_compiled
+        return self._forwards is not None and bool(self._forwards.compiled)
 
     @property
     def splits(self) -> bool:
@@ -93,7 +94,7 @@ class ShardedModule:
 
     def on_remove(self, undo: Remove) -> None:
         """Do this too when the handle is removed."""
-        self._undo.append(undo)
+        self._undo.callback(undo)
 
     def remove(self) -> None:
         """Take every hook off again; a second call does nothing.
@@ -105,16 +106,13 @@ class ShardedModule:
                 f"plan {self.plan}: the weights are shared out over {self.plan.weights} ranks for good, so the "
                 "transformer cannot be made whole again; load it anew, or use weights=1"
             )
-        if self._undo and self.sections is not None and any(each.is_meta for each in self.module.parameters()):
+        if self.sections is not None and any(each.is_meta for each in self.module.parameters()):
             raise ValueError(
                 f"plan {self.plan}: this rank holds the weights of its section alone, so the transformer cannot be "
                 "made whole again; load it anew"
             )
-        if not self._undo:
-            return  # by now another handle may have sharded it
-        while self._undo:
-            self._undo.pop()()
-        _sharded.discard(self.module)
+        self._undo.close()
+        self.sections = None  # a second call asks for no weights: by now another handle may have sharded it
 
 
 H = TypeVar("H", bound=ShardedModule)
@@ -143,7 +141,7 @@ def shard(
         told = "plan {}: {} has no text stream that could be sharded or replicated; leave text out"
         raise ValueError(worded(told, mesh.plan, title))
     if not mesh.plan.splits_forward:
-        return handle(module, mesh, None, [])
+        return handle(module, mesh, None, contextlib.ExitStack())
     assert split is not None, f"plan {mesh.plan} splits {title}"
     blocks = [block for path in split.blocks for block in modules_at(module, path, title)]
     check_uncompiled(module, blocks, title)
@@ -154,14 +152,16 @@ def shard(
         from .weights import shard_weights
 
         if session is not None:  # a plan that does not fit is refused while nothing is lost
-            for remove in reversed(install(module, session)):
-                remove()
+            install(module, session).close()
         units = [*blocks, *modules_ending(module, blocks, split.lent)]
         shard_weights(module, units, group=mesh[Axis.WEIGHTS], device=device)
-    undo = [packed.forget, *install(module, session)] if session else []  # from the last to the first
-    sections = None
-    if mesh[Axis.LAYERS].size > 1:
-        try:
+    with contextlib.ExitStack() as undo:
+        undo.callback(_sharded.discard, module)
+        if session is not None:
+            undo.callback(packed.forget)
+            undo.enter_context(install(module, session))
+        sections = None
+        if mesh[Axis.LAYERS].size > 1:
             sections = Sections(
                 module,
                 blocks,
@@ -171,12 +171,10 @@ def shard(
                 device=device or next(module.parameters()).device,
                 how=replace(how, lent=modules_ending(module, blocks, split.lent)),
             )
-        except ValueError:
-            for remove in reversed(undo):
-                remove()
-            raise
-        blocks = list(sections.dealt.own)
-        undo.append(sections.remove)
-    forwards = Forwards(module, blocks, title, session=session)
-    _sharded.add(module)
-    return handle(module, mesh, session, [*undo, divert(module, forwards), forwards.restore], forwards, sections)
+            blocks = list(sections.dealt.own)
+            undo.callback(sections.remove)
+        forwards = Forwards(module, blocks, title, session=session)
+        undo.callback(divert(module, forwards))
+        undo.callback(forwards.restore)
+        _sharded.add(module)
+        return handle(module, mesh, session, undo.pop_all(), forwards, sections)

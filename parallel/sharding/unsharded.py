@@ -6,6 +6,7 @@ where the forward is given a mask that it knows, so that graphs of blocks see it
 
 # B batch, H heads, S queries, T keys, D head width
 
+import contextlib
 import inspect
 import threading
 from collections.abc import Callable, Sequence
@@ -38,17 +39,15 @@ class Unsharded(operator.Intercepting):
         self.take_off()
 
     def _intercepted(self, asked: operator.Asked) -> Tensor:
-        q, k, v, mask, dropout, is_causal, scale, _ = asked
-        if mask is None or is_causal or dropout:
+        if asked.attn_mask is None or asked.is_causal or asked.dropout_p:
             return asked.as_it_is()
         if torch.compiler.is_compiling():  # no graph may hold what a text is long
             return asked.by_operator(0)
-        return self.attend(q, k, v, mask=mask, scale=scale, causal=False, kind=0)
+        return self.attend(asked, 0)
 
-    def attend(
-        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, scale: float | None, causal: bool, kind: int
-    ) -> Tensor:
+    def attend(self, asked: operator.Asked, kind: int) -> Tensor:
         """Attention with a mask, without what it hides of a text; B H S D to B H S D."""
+        q, k, v, mask, _, causal, scale, _ = asked
         num_keys = k.shape[2]
         # A mask that tells queries apart hides more than padding; one that was merely expanded over them does not.
         is_padding = mask is not None and mask.ndim == 4 and (mask.shape[2] == 1 or mask.stride(2) == 0)
@@ -81,17 +80,11 @@ def leave_out(module: nn.Module, paddings: Sequence[Padding]) -> Remove:
     def after(_: nn.Module, args: Any, output: Any) -> None:
         at_work.leave()
 
-    handles = (
-        module.register_forward_pre_hook(before, with_kwargs=True),
-        module.register_forward_hook(after, always_call=True),
-    )
-
-    def remove() -> None:
-        at_work.leave()
-        for handle in handles:
-            handle.remove()
-
-    return remove
+    undo = contextlib.ExitStack()
+    undo.enter_context(module.register_forward_pre_hook(before, with_kwargs=True))
+    undo.enter_context(module.register_forward_hook(after, always_call=True))
+    undo.callback(at_work.leave)
+    return undo.close
 
 
 class _AtWork(threading.local):

@@ -1,7 +1,6 @@
 """The doctor on accelerators: each GPU, the links between them, collectives, and attention kernels."""
 
-from ...parallel.machine.machine import Device, Machine, Torch
-from ...parallel.machine.probe import KERNEL_PACKAGES
+from ...parallel.machine.machine import KERNEL_PACKAGES, Device, Machine, Torch
 from ..components.memory import spare_rank_bytes
 from .finding import Finding, gib
 

@@ -24,6 +24,7 @@ import support.checkout  # noqa: F401 (makes the checkout importable)
 from bench.drills import machine
 from latentloom.parallel.attention import compose
 from latentloom.parallel.attention.choice import choose
+from latentloom.parallel.attention.strategy import Terms
 from latentloom.parallel.group import Axis
 from latentloom.parallel.layout import Layout, Stream, shares_of
 from latentloom.parallel.mesh import Mesh
@@ -55,7 +56,7 @@ def _row(plan: str, text: str, mesh: Mesh) -> None:
     attend = compose(mesh.plan)
 
     def ours() -> Tensor:
-        return attend(q, k, v, layout=layout, mesh=mesh, mask=None, scale=None, kernel=KERNEL)
+        return attend(q, k, v, scale=None, terms=Terms(layout, mesh, KERNEL))
 
     cells: list[str] = []
     for packs in (True, False):

@@ -33,6 +33,7 @@ from latentloom.parallel.attention.kernels import KERNELS
 from latentloom.parallel.attention.rows import cut_along
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding import session as sessions
+from latentloom.parallel.sharding.operator import Asked
 from latentloom.pipelines.spreading.transformer import shard
 from support.cells import apart, model_of, outputs
 from support.cells import mesh_for as mesh_of_plan
@@ -179,7 +180,7 @@ def _errors(
     here = [cut_along(x, 2, layout=layout, rank=session.rank) for x in (q, k, v)]
     kernel = ROUNDS if is_rounded else KERNELS["cpu_flash"]
     with mock.patch.object(sessions, "choose", lambda *_: kernel):
-        shared = session.attend(*here, mask=None, scale=None, causal=is_causal, kind=0)
+        shared = session.attend(Asked(*here, is_causal=is_causal), 0)
     one = cut_along(F.scaled_dot_product_attention(q, k, v, is_causal=is_causal), 2, layout=layout, rank=session.rank)
     mask = cut_along(torch.ones(1, 1, tokens, tokens, dtype=torch.bool).tril(), 2, layout=layout, rank=session.rank)
     wanted = reference(here[0], k, v, mask if is_causal else None, None)

@@ -2,7 +2,6 @@
 
 # B batch, H heads, K heads of k and v, S tokens of the joint sequence, D head width
 
-import functools
 import random
 import zlib
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from latentloom.parallel.attention.rows import cut_along
 from latentloom.parallel.attention.standing import Standing
 from latentloom.parallel.layout import Layout
 from latentloom.parallel.mesh import Mesh
+from latentloom.parallel.sharding.operator import Asked
 from latentloom.parallel.sharding.session import Session
 from latentloom.parallel.sharding.split_plan import Attend, SplitPlan
 
@@ -142,13 +142,11 @@ def _answer(case: Call, mutation: str) -> dict[str, Any] | None:
     if mutation == "local":
         session._attend = _local
     here = [cut_along(x, 2, layout=session_layout(case, mesh), rank=session.rank) for x in (q, k, v)]
-    attend = functools.partial(
-        session.attend,
-        mask=given,
-        scale=case.scale,
-        causal=case.form == "causal",
-        kind=session.kinds.index(_kind(session)),
-    )
+
+    def attend(*blocks: Tensor) -> Tensor:
+        asked = Asked(*blocks, given, is_causal=case.form == "causal", scale=case.scale)
+        return session.attend(asked, session.kinds.index(_kind(session)))
+
     got = _behind_another(attend, here, session) if mutation == "standing" else attend(*here)
     assert got.shape == wanted.shape, f"{tuple(got.shape)}, not {tuple(wanted.shape)}"
     return {

@@ -13,6 +13,7 @@ from bodies.operator_cases import reference, replicated_bits, session_of
 from bodies.rank import sent
 from latentloom.parallel.attention.rows import cut_along
 from latentloom.parallel.layout import Layout
+from latentloom.parallel.sharding.operator import Asked
 from latentloom.parallel.sharding.padding import Texts, leaving_out
 from latentloom.parallel.sharding.split_plan import Padding, Place
 from latentloom.parallel.traffic import Shape, traffic_of
@@ -61,7 +62,7 @@ def _answer(call: Call, packs: bool) -> dict[str, Any] | None:
     wanted = cut_along(reference(q, k, v, mask, None), 2, layout=layout, rank=session.rank)
     here = [cut_along(x, 2, layout=layout, rank=session.rank) for x in (q, k, v)]
     before = sent(mesh)
-    got = session.attend(*here, mask=mask, scale=None, causal=False, kind=0)
+    got = session.attend(Asked(*here, mask), 0)
     after = sent(mesh)
     kept = session.kept[0] if session.kept else None
     asked = Layout(layout.streams, layout.num_ranks, kept.left_out(layout.length)) if kept else layout

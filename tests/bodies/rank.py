@@ -26,6 +26,7 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.ranks import membership
 from latentloom.parallel.sharding.fingerprint import check_same
 from latentloom.parallel.sharding.halo import extended, trimmed
+from latentloom.parallel.sharding.operator import Asked
 from latentloom.parallel.sharding.shard import ShardedModule
 from latentloom.parallel.sharding.split_plan import Halo
 from latentloom.parallel.traffic import Shape, traffic_of
@@ -69,7 +70,7 @@ def _traffic(
     layout = session.layout(session.split.order)
     q, k, v = (torch.randn(batch, each, layout.num_held(session.rank), 8) for each in (heads, kv_heads, kv_heads))
     before = sent(mesh)
-    session.attend(q, k, v, mask=None, scale=None, causal=False, kind=0)
+    session.attend(Asked(q, k, v), 0)
     after = sent(mesh)
     shape = Shape(batch=batch, heads=heads, kv_heads=kv_heads, head_dim=8, itemsize=4)
     reckoned = traffic_of(layout, mesh, shape=shape)

@@ -19,6 +19,7 @@ from latentloom.parallel.mesh import mesh_for
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding import session as sessions
 from latentloom.parallel.sharding.fingerprint import tensors_in
+from latentloom.parallel.sharding.operator import Asked
 from latentloom.parallel.sharding.session import Session
 from latentloom.parallel.sharding.split_plan import Along, SplitPlan
 from latentloom.pipelines import stages
@@ -168,21 +169,19 @@ def wrong_mask(model: nn.Module, rank: int) -> Any:
 
 def unmasked_padding(model: nn.Module, rank: int) -> Any:
     real = Session.attend
-    return patch.object(
-        Session, "attend", lambda self, q, k, v, *, mask, **more: real(self, q, k, v, mask=None, **more)
-    )
+    return patch.object(Session, "attend", lambda self, asked, kind: real(self, asked._replace(attn_mask=None), kind))
 
 
 def stale_cache(model: nn.Module, rank: int) -> Any:
     real, kept = Session.attend, dict[Any, Any]()
 
-    def attend(self: Any, q: Tensor, k: Tensor, v: Tensor, **more: Any) -> Tensor:
-        key, now = (id(self), self.num_calls), (k, v)
+    def attend(self: Any, asked: Asked, kind: int) -> Tensor:
+        key, k = (id(self), self.num_calls), asked.key
         old = kept.get(key)
-        kept[key] = k.clone(), v.clone()
+        kept[key] = k.clone(), asked.value.clone()
         if old is not None and rank == 1 and old[0].shape == k.shape and old[0].dtype == k.dtype:
-            now = old
-        return real(self, q, *now, **more)
+            asked = asked._replace(key=old[0], value=old[1])
+        return real(self, asked, kind)
 
     return patch.object(Session, "attend", attend)
 

@@ -159,7 +159,7 @@ def test_an_exchange_of_words_that_the_call_alone_counts_is_in_no_graph(num_word
         session = Session(split, mesh, title="Mochi", shards_text=False, kernel="auto")
         session.define("image", 8)
         tokens = torch.zeros(1, 2, 4 + num_words, 8)
-        assert session._learn(0, tokens, tokens, tokens, None, is_causal=False).way == way
+        assert session._learn(operator.Asked(tokens, tokens, tokens), 0).way == way
 
 
 def test_groups_come_and_go_and_graphs_stay() -> None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from latentloom.parallel.attention import compose, packed
+from latentloom.parallel.attention.strategy import Terms
 from latentloom.parallel.group import Axis
 from latentloom.parallel.layout import Layout, Stream, shares_of
 from latentloom.parallel.sharding.shard import shard
@@ -39,7 +40,7 @@ def launched(
         )
         for launches in (Launches(), Launches()):
             with launches:
-                compose(mesh.plan)(q, k, v, layout=layout, mesh=mesh, mask=None, scale=None, kernel=ROUNDS)
+                compose(mesh.plan)(q, k, v, scale=None, terms=Terms(layout, mesh, ROUNDS))
     packed.forget()
     return launches
 

@@ -22,6 +22,7 @@ from latentloom.parallel.attention.strategy import Kernel
 from latentloom.parallel.layout import Layout, Stream
 from latentloom.parallel.sharding import operator, unsharded
 from latentloom.parallel.sharding import session as sessions
+from latentloom.parallel.sharding.operator import Asked
 from latentloom.parallel.sharding.padding import BUCKET, MOST_READ, KeptKeys, Texts, leaving_out
 from latentloom.parallel.sharding.session import Session
 from latentloom.parallel.sharding.shard import shard
@@ -207,7 +208,7 @@ def test_to_leave_keys_out_costs_at_most_three_launches(name: str, texts_first: 
         mask = torch.ones(2, 1, 1, 83, dtype=torch.bool)
         for launches in (Launches(), Launches()):
             with launches:
-                session.attend(q, k, v, mask=mask, scale=None, causal=False, kind=0)
+                session.attend(Asked(q, k, v, mask), 0)
     assert launches.count <= 10 + 3, launches.names
 
 
@@ -243,7 +244,7 @@ def test_on_a_gpu_one_prompt_is_attended_to_without_a_mask(monkeypatch: pytest.M
             session.is_agreed, session.kept = True, (kept,)
             q = torch.empty(1, 4, 6 + kept.length, 64, device="cuda", dtype=torch.bfloat16)
             mask = torch.empty(1, 1, 1, 12 + kept.length, device="cuda", dtype=torch.bool)
-            session.attend(q, q, q, mask=mask, scale=None, causal=False, kind=0)
+            session.attend(Asked(q, q, q, mask), 0)
     assert given == [(14, None), (28, (1, 1, 1, 28))]
 
 
@@ -260,9 +261,9 @@ def test_on_one_gpu_too_and_other_masks_are_left_alone(monkeypatch: pytest.Monke
         q = torch.empty(2, 4, 21, 64, device="cuda")
         padding, each = (torch.empty(2, 1, rows, 21, device="cuda", dtype=torch.bool) for rows in (1, 21))
         for mask in (padding, padding.expand(2, 1, 21, 21), each, None):
-            mode.attend(q, q, q, mask=mask, scale=None, causal=False, kind=0)
+            mode.attend(Asked(q, q, q, mask), 0)
         text = q.narrow(2, 0, 9)
-        mode.attend(q, text, text, mask=padding.narrow(3, 0, 9), scale=None, causal=False, kind=0)
+        mode.attend(Asked(q, text, text, padding.narrow(3, 0, 9)), 0)
     assert given == [(14, False), (14, False), (21, True), (21, False), (2, False)]
 
 

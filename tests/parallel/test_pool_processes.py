@@ -4,7 +4,6 @@ import contextlib
 import errno
 import json
 import os
-import selectors
 import subprocess
 import sys
 import threading
@@ -168,8 +167,8 @@ def test_a_fork_server_that_is_not_understood_or_could_not_be_ended_is_let_go(
     ends: Any, data: bytes, is_understood: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     mine, theirs = ends(FROM_SERVER)
-    with selectors.DefaultSelector() as selector:
-        crew = Crew([], Deaf(), selector=selector, folder=tmp_path, preload=(), limits=Limits())
+    crew = Crew([], folder=tmp_path, preload=(), limits=Limits())
+    with crew.selector as selector:
         crew._take(server_process.ServerProcess(mine))
         theirs.send(data)
         crew._on_server()
@@ -186,8 +185,9 @@ def test_a_rank_that_is_not_understood_is_ended(ends: Any, tmp_path: Path) -> No
     mine.socket.setblocking(False)
     watched = Watched(0, "cpu", num_threads=1, folder=tmp_path)
     watched.channel = mine
-    with selectors.DefaultSelector() as selector:
-        crew = Crew([watched], Deaf(), selector=selector, folder=tmp_path, preload=(), limits=Limits())
+    crew = Crew([watched], folder=tmp_path, preload=(), limits=Limits())
+    crew.listener = Deaf()
+    with crew.selector:
         theirs.send(HELLO)
         theirs.send(b'{"kind": "dance"}')
         crew._on_rank(watched)

@@ -2,54 +2,26 @@
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.cuda import CUDAGraph
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from ...attention import packed
 
 
-class CapturedGraph(Protocol):
-    """What `torch.cuda.CUDAGraph` is, and its stand-in of tests: kernels captured once, launched together."""
-
-    def replay(self) -> None: ...
-    def reset(self) -> None: ...
-    def pool(self) -> Any: ...
-
-
-class Recorder(Protocol):
-    """What makes graphs of actions on one device."""
-
-    device: torch.device
-
-    def aside(self, action: Callable[[], Any]) -> tuple[Any, int]:
-        """What it gives, by way of the stream that `record` captures, and the bytes that were taken for it."""
-
-    def settle(self) -> None:
-        """Wait for all that the device has been asked for."""
-
-    def free_bytes(self) -> int:
-        """What nobody holds of the device, once it is settled."""
-
-    def record(self, action: Callable[[], Any], *, beside: CapturedGraph | None) -> tuple[CapturedGraph, Any, int]:
-        """A graph of the action, what a replay writes to, and the bytes that were taken for it.
-
-        It shares its memory with one `beside` that never runs at the same time. RuntimeError if the device does not let
-        it be captured.
-        """
-
-
 class Cuda:
-    """Captures on a stream of its own."""
+    """Makes graphs of actions on one device, which it captures on a stream of its own. Tests have a stand-in of it."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self._stream = torch.cuda.Stream(device)
 
     def aside(self, action: Callable[[], Any]) -> tuple[Any, int]:
+        """What it gives, by way of the stream that `record` captures, and the bytes that were taken for it."""
         torch.cuda.empty_cache()  # a stream keeps what it was given: all that this action takes is asked for anew
         before = torch.cuda.memory_reserved(self.device)
         here = torch.cuda.current_stream(self.device)
@@ -60,14 +32,21 @@ class Cuda:
         return found, max(0, torch.cuda.memory_reserved(self.device) - before)
 
     def settle(self) -> None:
+        """Wait for all that the device has been asked for."""
         torch.cuda.synchronize(self.device)
 
     def free_bytes(self) -> int:
+        """What nobody holds of the device, once it is settled."""
         torch.cuda.empty_cache()
         return torch.cuda.mem_get_info(self.device)[0]
 
-    def record(self, action: Callable[[], Any], *, beside: CapturedGraph | None) -> tuple[CapturedGraph, Any, int]:
-        graph, pool = torch.cuda.CUDAGraph(), None if beside is None else beside.pool()
+    def record(self, action: Callable[[], Any], *, beside: CUDAGraph | None) -> tuple[CUDAGraph, Any, int]:
+        """A graph of the action, what a replay writes to, and the bytes that were taken for it.
+
+        It shares its memory with one `beside` that never runs at the same time. RuntimeError if the device does not let
+        it be captured.
+        """
+        graph, pool = CUDAGraph(), None if beside is None else beside.pool()
         # Torch empties its cache as a capture begins: counted before that, this would hide what the graph takes.
         torch.cuda.empty_cache()
         before = torch.cuda.memory_reserved(self.device)

@@ -88,11 +88,8 @@ class Sections:
 
     def _install(self) -> None:
         for block in self.dealt.own:
-            for hook in (
-                block.register_forward_pre_hook(self._before_own, with_kwargs=True),
-                block.register_forward_hook(self._after_own, prepend=True),
-            ):
-                self._undo.callback(hook.remove)
+            self._undo.enter_context(block.register_forward_pre_hook(self._before_own, with_kwargs=True))
+            self._undo.enter_context(block.register_forward_hook(self._after_own, prepend=True))
         for block, owner in self.dealt.others:
             self._undo.enter_context(in_place_of(block, functools.partial(self._meet, owner, block)))
             vars(block)["compile"] = lambda *_, **__: None  # nothing of it runs here
@@ -154,7 +151,8 @@ class Sections:
 
     def _first(self, kind: Hashable, args: Any, kwargs: Any) -> Any:
         """Collective: the result on every rank, and what all have to know of calls of the kind."""
-        known, spare = KnownCall(), _copied((args, kwargs))  # some transformers empty the lists that they are given
+        # In lists and dicts of its own: some transformers empty those that they are given.
+        known, spare = KnownCall(), pytree.tree_map(lambda each: each, (args, kwargs))
         try:
             found = self._run(Wide(self._mail, known, self._pending), args, kwargs)
             known.gave.append(self._taken_apart(found))
@@ -243,10 +241,3 @@ class Sections:
             known = version, zlib.crc32(bytes_of(x.cpu()).numpy().data) if is_mask else 0
             self._marks[x] = known
         return known[1]
-
-
-def _copied(tree: Any) -> Any:
-    """The same in lists and dicts of its own."""
-    if type(tree) in (list, tuple):
-        return type(tree)(_copied(each) for each in tree)
-    return {name: _copied(each) for name, each in tree.items()} if type(tree) is dict else tree
