@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.machine.talking import Talking
-from ...parallel.wording import worded
 from ..models.outlines import home, outline_of
 from ..values import from_plain, to_plain
 from .look import HubModel, NotFetched
@@ -39,7 +38,7 @@ class HubProcess(Talking):
                 told = self.hear(timeout_s=silent_s)
             except TimeoutError:
                 raise NotFetched(
-                    worded("nothing came from the hub for {:g} s; try again, which goes on where it stopped", silent_s)
+                    "nothing came from the hub for {:g} s; try again, which goes on where it stopped", silent_s
                 ) from None
             except ConnectionError:
                 raise NotFetched(

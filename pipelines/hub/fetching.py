@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from ...parallel.wording import worded
+from ...parallel.errors import BadInput
 from ..models.component_files import inspect_model
 from ..models.folder import INDEX, MODULAR_INDEX
 from ..models.source import commit_in, home_of, ref_of, snapshot_of
@@ -69,7 +69,7 @@ def _fetch_file(model: HubModel, home: Path, file: HubFile, told: Callable[[int]
         opened.flush()
         if _hash(opened, file, told) != file.hash:
             opened.truncate(0)
-            raise NotFetched(worded("{} of {} came damaged, and was thrown away; try again", file.name, model.id))
+            raise NotFetched("{} of {} came damaged, and was thrown away; try again", file.name, model.id)
         os.fsync(opened.fileno())
     part.replace(blob_of(home, file))
 
@@ -98,7 +98,7 @@ def _alone(cache: Path, model: HubModel) -> Iterator[None]:
         with WeakFileLock(place, timeout=LOCK_S):
             yield
     except Timeout:
-        raise NotFetched(worded("another program fetches {} now; wait for it, then try again", model.id)) from None
+        raise NotFetched("another program fetches {} now; wait for it, then try again", model.id) from None
 
 
 def pull(model_id: str, *, revision: str = "", report: Callable[[str], None] = print) -> Path:
@@ -121,14 +121,11 @@ def pull(model_id: str, *, revision: str = "", report: Callable[[str], None] = p
         num_bytes = sum(size for file, size in files.items() if look.is_wanted(file, patterns))
         report(f"{model_id}: {num_bytes / 2**30:.1f} GiB, kept in {index.parent}")
         if (free := shutil.disk_usage(index.parent).free) < num_bytes:
-            raise ValueError(
-                worded(
-                    "{:.1f} GiB are needed and {:.1f} GiB are free at {}; "
-                    "free some room, or set HF_HOME to another disk",
-                    num_bytes / 2**30,
-                    free / 2**30,
-                    index.parent,
-                )
+            raise BadInput(
+                "{:.1f} GiB are needed and {:.1f} GiB are free at {}; free some room, or set HF_HOME to another disk",
+                num_bytes / 2**30,
+                free / 2**30,
+                index.parent,
             )
         folder = Path(
             api.snapshot_download(

@@ -61,11 +61,9 @@ class HubFile:
     def __post_init__(self) -> None:
         parts = self.name.split("/")
         if len(parts) > MOST_DEPTH or not all(map(PART.fullmatch, parts)):
-            raise NotFetched(
-                worded("the file {!r} leads out of its folder; this model is not fetched", self.name[:100])
-            )
+            raise NotFetched("the file {!r} leads out of its folder; this model is not fetched", self.name[:100])
         if not HASH.fullmatch(self.hash) or self.num_bytes < 0:
-            raise NotFetched(worded("the hub does not tell size and hash of {!r}; try again later", self.name[:100]))
+            raise NotFetched("the hub does not tell size and hash of {!r}; try again later", self.name[:100])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,14 +86,12 @@ class HubModel:
     def __post_init__(self) -> None:
         check_id(self.id, self.revision)
         if not COMMIT.fullmatch(self.commit):
-            raise NotFetched(worded("the hub does not tell a commit of {}; try again later", self.id))
+            raise NotFetched("the hub does not tell a commit of {}; try again later", self.id)
         sizes, names = self.sizes, {file.name for file in self.files}
         if len(names) < len(self.files) or any(sizes[file.hash] != file.num_bytes for file in self.files):
             raise NotFetched(
-                worded(
-                    "the hub lists a file of {} twice, or one content with two sizes; this model is not fetched",
-                    self.id,
-                )
+                "the hub lists a file of {} twice, or one content with two sizes; this model is not fetched",
+                self.id,
             )
 
     @property
@@ -142,7 +138,7 @@ def _what_runs(model: HubModel, siblings: Sequence[Any], folder: Path) -> tuple[
     index = index_in(model.id, sizes)
     if sizes[index] > MOST_INDEX_BYTES or len(siblings) > MOST_FILES:
         size, count = sizes[index], len(siblings)
-        raise NotFetched(worded("{} has an index of {} bytes and {} files, which is no model's", model.id, size, count))
+        raise NotFetched("{} has an index of {} bytes and {} files, which is no model's", model.id, size, count)
     keep_small(model, _file(listed[index]), folder)
     family, patterns = patterns_of(folder, model.id)
     check_weights(model.id, sizes, patterns)
@@ -153,12 +149,9 @@ def _what_runs(model: HubModel, siblings: Sequence[Any], folder: Path) -> tuple[
     files = tuple(map(_file, near))
     if large := next((file for file in files if file.num_bytes > MAX_HTTP_DOWNLOAD_SIZE), None):
         raise NotFetched(
-            worded(
-                "{} of {} is too large to come over HTTP; who runs this server can fetch it with "
-                "`latentloom models pull`",
-                large.name,
-                model.id,
-            )
+            "{} of {} is too large to come over HTTP; who runs this server can fetch it with `latentloom models pull`",
+            large.name,
+            model.id,
         )
     return family, files
 
@@ -170,13 +163,13 @@ def _check_configs(model: HubModel, folder: Path, listed: Mapping[str, Any]) -> 
     found = {name: listed[f"{name}/config.json"] for name in asked if f"{name}/config.json" in listed}
     configs = {name: _file(each) for name, each in found.items() if 0 < (each.size or 0) <= MOST_INDEX_BYTES}
     if (num_bytes := sum(file.num_bytes for file in configs.values())) > MOST_CONFIG_BYTES:
-        raise NotFetched(worded("{} has configs of {} bytes, which is no model's", model.id, num_bytes))
+        raise NotFetched("{} has configs of {} bytes, which is no model's", model.id, num_bytes)
     for name, file in configs.items():
         keep_small(model, file, folder)
         plain = read_object(folder / file.name, what=f"config of {name}")
         allowed = allowed_keys(plain) if asked[name] == "diffusers" else ()
         if reason := foreign_entry({key: value for key, value in plain.items() if key not in allowed}):
-            raise NotFetched(worded("component {} of {} {}; this model is not fetched", name, model.id, reason))
+            raise NotFetched("component {} of {} {}; this model is not fetched", name, model.id, reason)
 
 
 def keep_small(model: HubModel, file: HubFile, folder: Path) -> None:
@@ -225,7 +218,7 @@ class Counted:
 
     def write(self, chunk: bytes) -> int:
         if self._opened.tell() + len(chunk) > self._file.num_bytes:
-            raise NotFetched(worded("{} is larger than the hub says; this model is not fetched", self._file.name))
+            raise NotFetched("{} is larger than the hub says; this model is not fetched", self._file.name)
         written = self._opened.write(chunk)
         self._told(self._opened.tell())
         return written
@@ -246,11 +239,9 @@ def open_hub() -> Any:
 def check_id(model_id: str, revision: str) -> None:
     """Raises `ValueError` for what the hub has no model by."""
     if not HUB_ID.fullmatch(model_id):
-        raise ValueError(worded("{!r} is no hub id; give one such as Qwen/Qwen-Image", model_id[:100]))
+        raise BadInput("{!r} is no hub id; give one such as Qwen/Qwen-Image", model_id[:100])
     if revision and (not REVISION.fullmatch(revision) or ".." in revision):
-        raise ValueError(
-            worded("revision {!r} is no branch, tag or commit; leave it empty for the default", revision[:100])
-        )
+        raise BadInput("revision {!r} is no branch, tag or commit; leave it empty for the default", revision[:100])
 
 
 def index_in(model_id: str, files: Mapping[str, int]) -> str:
@@ -258,7 +249,7 @@ def index_in(model_id: str, files: Mapping[str, int]) -> str:
     found = next((name for name in (INDEX, MODULAR_INDEX) if name in files), None)
     if found is None:
         raise NotFetched(
-            worded("{} is not in diffusers format (no {}); look for its diffusers version on the hub", model_id, INDEX)
+            "{} is not in diffusers format (no {}); look for its diffusers version on the hub", model_id, INDEX
         )
     return found
 
@@ -282,9 +273,7 @@ def is_wanted(file: str, patterns: Sequence[str]) -> bool:
 def check_weights(model_id: str, files: Mapping[str, int], patterns: Sequence[str]) -> None:
     """Raises `NotFetched` where there are none that may be read."""
     if not any(file.endswith(".safetensors") and is_wanted(file, patterns) for file in files):
-        raise NotFetched(
-            worded("{} has no safetensors weights, and pickles are refused; look for another version", model_id)
-        )
+        raise NotFetched("{} has no safetensors weights, and pickles are refused; look for another version", model_id)
 
 
 def is_ours(error: Exception) -> bool:

@@ -110,7 +110,7 @@ def _outline_file(model: HubModel, file: HubFile, folder: Path) -> None:
             opened.truncate(opened.tell() + max((each.data_offsets[1] for each in found.tensors.values()), default=0))
     elif target.name.endswith(("config.json", "index.json")) or (target.suffix == ".json" and "/" not in file.name):
         if file.num_bytes > MAX_HEADER_BYTES:
-            raise NotFetched(worded("{} of {} has {} bytes, which is too large", file.name, model.id, file.num_bytes))
+            raise NotFetched("{} of {} has {} bytes, which is too large", file.name, model.id, file.num_bytes)
         keep_small(model, file, folder)
     else:  # words of tokenizers, of which only is asked whether they are there
         target.write_text("{}")

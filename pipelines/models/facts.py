@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...parallel.errors import did_you_mean
+from ...parallel.errors import BadInput, did_you_mean
 from ...parallel.wording import worded
 from ..families.family import Card, Family
 from ..values import Model
@@ -187,4 +187,4 @@ def _find(folder: Path, question: Callable[[Configs], T]) -> T:
     except (ArithmeticError, AttributeError, IndexError, TypeError) as error:
         reason = f"has a wrong value ({str(error)[:200]})"
     # what was asked for last is what was being read when it failed
-    raise ValueError(worded("component {} of {}: its config {}; copy the model again", asked[-1], folder, reason))
+    raise BadInput("component {} of {}: its config {}; copy the model again", asked[-1], folder, reason)

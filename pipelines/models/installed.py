@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ...parallel.errors import BadInput
 from ...parallel.wording import worded
 from ..families import OUTSIDE
 from ..families.family import Family
@@ -41,7 +42,7 @@ def installed_models(model_dirs: Iterable[Path] = (), *, cache: Path | None = No
     found = [_describe(f"builtin:{name}", folder) for name, folder in sorted(BUILTINS.items())]
     for directory in model_dirs:
         if not directory.is_dir():
-            raise ValueError(worded("models folder {} does not exist; check the path", directory))
+            raise BadInput("models folder {} does not exist; check the path", directory)
         found.extend(_describe(str(folder), folder) for folder in model_folders(directory))
     hub = _hub_snapshots(hub_cache() if cache is None else cache)
     found.extend(_describe(name, snapshot, revision=snapshot.name) for name, snapshot in hub)

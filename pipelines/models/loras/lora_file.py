@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ....parallel.errors import BadInput
 from ....parallel.wording import worded
 from ...values import Model
 from ..component_files import inspect_components
@@ -60,11 +61,11 @@ def check_lora(file: TensorFile) -> None:
     """
     if not is_lora(file):
         some = ", ".join(sorted(file.tensors)[:2]) or "nothing"
-        raise ValueError(
-            worded("{} is no LoRA: it holds {}; use it as a model source, or give a LoRA file", file.path, some[:200])
+        raise BadInput(
+            "{} is no LoRA: it holds {}; use it as a model source, or give a LoRA file", file.path, some[:200]
         )
     if bad := next((name for name in file.tensors if not LAYER.fullmatch(name)), ""):
-        raise ValueError(worded("LoRA {}: {!r} is no name of a layer; get the file again", file.path, bad[:100]))
+        raise BadInput("LoRA {}: {!r} is no name of a layer; get the file again", file.path, bad[:100])
     ranks = ranks_in(file)
     whole = [max(entry.shape, default=0) for name, entry in file.tensors.items() if name.endswith(".lokr_w2")]
     _check_settings(file, max_rank=max(ranks + whole) if ranks else 0)
