@@ -32,13 +32,8 @@ Report = Callable[[int, int], None]  # takes the bytes that are there, and the f
 
 def fetch(model: HubModel, cache: Path, report: Report) -> Path:
     """The model's folder, once all of it is there; what was there before is not fetched again. Raises `ValueError`."""
-    try:
-        with _alone(cache, model):
-            return _fetch(model, home_of(cache, model.id), report)
-    except Exception as error:
-        if look.is_ours(error):
-            raise
-        raise look.refusal(model.id, model.revision, error) from None
+    with look.in_our_words(model.id, model.revision), _alone(cache, model):
+        return _fetch(model, home_of(cache, model.id), report)
 
 
 def _fetch(model: HubModel, home: Path, report: Report) -> Path:
@@ -47,7 +42,7 @@ def _fetch(model: HubModel, home: Path, report: Report) -> Path:
     had: set[str] = set()
     for number, file in enumerate(model.files):
         if file.hash not in had:
-            if not is_there(home, model, file):
+            if _place_of(home, model, file) is None:
                 _fetch_file(model, home, file, lambda here, at=(done_bytes, number): report(at[0] + here, at[1]))
             done_bytes += file.num_bytes
             had.add(file.hash)
@@ -108,7 +103,7 @@ def pull(model_id: str, *, revision: str = "", report: Callable[[str], None] = p
     """
     look.check_id(model_id, revision)
     api = look.open_hub()
-    try:
+    with look.in_our_words(model_id, revision):
         info = api.model_info(model_id, revision=revision or None, files_metadata=True)
         files = {file.rfilename: file.size or 0 for file in info.siblings or ()}
         name = look.index_in(model_id, files)
@@ -132,10 +127,6 @@ def pull(model_id: str, *, revision: str = "", report: Callable[[str], None] = p
                 model_id, revision=revision or None, allow_patterns=patterns, ignore_patterns=list(look.LEFT_OUT)
             )
         )
-    except Exception as error:  # the hub client's own classes, requests' and the system's
-        if look.is_ours(error):
-            raise
-        raise look.refusal(model_id, revision, error) from None
     inspect_model(folder)
     return folder
 
@@ -155,15 +146,10 @@ def part_of(home: Path, file: HubFile) -> Path:
     return home / "blobs" / f"{file.hash}.part"
 
 
-def is_there(home: Path, model: HubModel, file: HubFile) -> bool:
-    """Whether it was fetched whole, by us or by another program."""
-    return _place_of(home, model, file) is not None
-
-
 def had_bytes(home: Path, model: HubModel) -> int:
     """Bytes of it that need not be fetched any more."""
     had = {
-        file.hash: file.num_bytes if is_there(home, model, file) else max(0, _size(part_of(home, file)))
+        file.hash: file.num_bytes if _place_of(home, model, file) else max(0, _size(part_of(home, file)))
         for file in model.files
     }
     return sum(had.values())
@@ -240,7 +226,7 @@ def _made_of(home: Path, model: HubModel) -> Path:
 
 
 def _place_of(home: Path, model: HubModel, file: HubFile) -> Path | None:
-    """Where it is whole."""
+    """Where it is whole, fetched by us or by another program; None where it is not."""
     places = (blob_of(home, file), snapshot_of(home, model.commit) / file.name)
     return next((place for place in places if _size(place) == file.num_bytes), None)
 

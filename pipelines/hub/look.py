@@ -6,15 +6,15 @@ not whole must not seem to be there. What the hub's refusals mean is said in one
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, cast
 
 from ...parallel.errors import BadInput, code_of
-from ...parallel.wording import worded
 from ..families.family import Family
 from ..models.component_files import allowed_keys
 from ..models.config import foreign_entry
@@ -107,9 +107,8 @@ class HubModel:
 def look(model_id: str, revision: str, folder: Path) -> HubModel:
     """Index and configs are left in the folder, an empty one. Raises `ValueError` where the hub tells nothing of it."""
     check_id(model_id, revision)
-    api = open_hub()
-    try:
-        info = api.model_info(model_id, revision=revision or None, files_metadata=True)
+    with in_our_words(model_id, revision):
+        info = open_hub().model_info(model_id, revision=revision or None, files_metadata=True)
         link = (info.card_data or {}).get("license_link")
         known = HubModel(
             id=model_id,
@@ -120,14 +119,12 @@ def look(model_id: str, revision: str, folder: Path) -> HubModel:
             is_gated=bool(info.gated),
             looked=time.time(),
         )
-    except Exception as error:
-        raise error if is_ours(error) else refusal(model_id, revision, error) from None
     try:
-        family, files = _what_runs(known, info.siblings or (), folder)
-        return replace(known, family=family.title, does=family.does, files=files)
-    except Exception as error:
-        told = error if is_ours(error) else refusal(model_id, revision, error)
-        return replace(known, problem=str(told), code=code_of(told))
+        with in_our_words(model_id, revision):
+            family, files = _what_runs(known, info.siblings or (), folder)
+    except ValueError as error:
+        return replace(known, problem=str(error), code=code_of(error))
+    return replace(known, family=family.title, does=family.does, files=files)
 
 
 def _what_runs(model: HubModel, siblings: Sequence[Any], folder: Path) -> tuple[Family, tuple[HubFile, ...]]:
@@ -276,40 +273,39 @@ def check_weights(model_id: str, files: Mapping[str, int], patterns: Sequence[st
         raise NotFetched("{} has no safetensors weights, and pickles are refused; look for another version", model_id)
 
 
-def is_ours(error: Exception) -> bool:
-    """Whether its text was written here, and so holds nothing that the hub was asked with."""
-    return isinstance(error, BadInput) or type(error) is ValueError
-
-
 def licence_of(info: Any) -> str:
     """As its makers name it; empty where they do not."""
     card = info.card_data or {}
     return str(card.get("license_name") or card.get("license") or "")
 
 
-def refusal(model_id: str, revision: str, error: Exception) -> NotFetched:
+@contextlib.contextmanager
+def in_our_words(model_id: str, revision: str) -> Iterator[None]:
+    """Within it, what the hub's client, its libraries and the system raise becomes `NotFetched`. What was written here
+    stays: it holds nothing that the hub was asked with."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, BadInput) or type(error) is ValueError:
+            raise
+        raise _refusal(model_id, revision, error) from None
+
+
+def _refusal(model_id: str, revision: str, error: Exception) -> NotFetched:
     """One sentence; the error's own text is left out, which may quote request headers."""
     kind = type(error).__name__
     if kind == "GatedRepoError":
-        return Gated(
-            worded(
-                "{} is gated: accept its terms at https://huggingface.co/{}, run `hf auth login`, and pull again",
-                model_id,
-                model_id,
-            )
-        )
+        told = "{} is gated: accept its terms at https://huggingface.co/{}, run `hf auth login`, and pull again"
+        return Gated(told, model_id, model_id)
     if kind == "RepositoryNotFoundError":
-        told = worded(
-            "there is no model {} on the hub, or it is private: check the name, or run `hf auth login`", model_id
-        )
-    elif kind == "RevisionNotFoundError":
-        told = worded("{} has no revision {!r}; leave it empty for the default", model_id, revision)
-    elif kind == "OfflineModeIsEnabled":
-        told = "the hub client is set to offline; unset HF_HUB_OFFLINE and pull again"
-    elif isinstance(error, OSError) and error.strerror:
-        told = worded("{} could not be pulled ({}); nothing is lost, pull again to go on", model_id, error.strerror)
-    else:
-        told = worded(
-            "{} could not be pulled ({}); check the connection and pull again to go on where it stopped", model_id, kind
-        )
-    return NotFetched(told)
+        told = "there is no model {} on the hub, or it is private: check the name, or run `hf auth login`"
+        return NotFetched(told, model_id)
+    if kind == "RevisionNotFoundError":
+        return NotFetched("{} has no revision {!r}; leave it empty for the default", model_id, revision)
+    if kind == "OfflineModeIsEnabled":
+        return NotFetched("the hub client is set to offline; unset HF_HUB_OFFLINE and pull again")
+    if isinstance(error, OSError) and error.strerror:
+        told = "{} could not be pulled ({}); nothing is lost, pull again to go on"
+        return NotFetched(told, model_id, error.strerror)
+    told = "{} could not be pulled ({}); check the connection and pull again to go on where it stopped"
+    return NotFetched(told, model_id, kind)

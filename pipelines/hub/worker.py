@@ -76,18 +76,15 @@ def _outline(model_id: str, revision: str, folder: Path) -> None:
     from ..models.folder import INDEX, MODULAR_INDEX
     from ..models.outlines import SIZES_FROM
     from ..models.regular_file import read_object
-    from .look import NotFetched, is_ours, look, refusal
+    from .look import NotFetched, in_our_words, look
 
     model = look(model_id, revision, folder)
     if model.problem:
         failed = NotFetched(model.problem)
         failed.code = model.code
         raise failed
-    try:
-        with ThreadPoolExecutor(NUM_AT_A_TIME) as threads:
-            list(threads.map(lambda file: _outline_file(model, file, folder), model.files))
-    except Exception as error:
-        raise error if is_ours(error) else refusal(model_id, revision, error) from None
+    with in_our_words(model_id, revision), ThreadPoolExecutor(NUM_AT_A_TIME) as threads:
+        list(threads.map(lambda file: _outline_file(model, file, folder), model.files))
     index = next(each for each in (folder / INDEX, folder / MODULAR_INDEX) if each.exists())
     named = {**read_object(index, what="the index"), SIZES_FROM: f"the headers of {model_id}@{model.commit[:8]}"}
     index.write_text(json.dumps(named))
