@@ -90,7 +90,7 @@ class Chip:
     half_flops: float
     single_flops: float
     bytes_per_s: float  # of its memory
-    memory_bytes: int
+    memory_bytes: int = 0
     num_units: int = 0  # multiprocessors
     gemm_share: float = 1.0
     attention_share: float = 1.0
