@@ -221,18 +221,13 @@ def one_sentence(files: ComponentFiles, checkpoint: Path | None) -> Iterator[Non
         raise
     except BaseException as error:
         if isinstance(error, Exception) and is_out_of_memory(error):
-            raise OutOfMemory(out_of_memory(files.name, str(place), shortage(error))) from error
+            told = f"component {files.name}: {place} does not fit into memory{shortage(error)}"
+            remedy = "use quantization int8, a smaller dtype, a smaller picture, or another device"
+            raise OutOfMemory(f"{told}; {remedy}") from error
         # Rust's panic (tokenizers, safetensors) is no Exception; a cancel is none either, and stays what it is
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise ValueError(f"component {files.name}: {place} cannot be loaded: {one_line(error)}") from error
-
-
-def out_of_memory(name: str, place: str, short: str) -> str:
-    return (
-        f"component {name}: {place} does not fit into memory{short}; use quantization int8, a smaller dtype, "
-        "a smaller picture, or another device"
-    )
 
 
 # ---- Components without all their weights

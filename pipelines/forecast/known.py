@@ -186,25 +186,11 @@ def chip_of(title: str) -> Chip | None:
 
 @lru_cache(maxsize=8)  # the driver stays while a process uses it
 def _key(devices: tuple[str, ...], titles: tuple[str, ...]) -> str:
+    """Of the file that holds what was measured with these, as they are joined now."""
     wiring = [(link.first, link.second, link.wire, link.is_direct) for link in links_now() if link.first in devices]
     try:
         torch = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
         torch = ""
-    return key_of(devices, titles, driver_version(), torch, wiring=wiring, num_sockets=num_sockets())
-
-
-def key_of(
-    devices: Sequence[str],
-    titles: Sequence[str],
-    driver: str,
-    torch: str,
-    *,
-    wiring: Sequence[tuple[str, str, str, bool]] = (),
-    num_sockets: int = 1,
-) -> str:
-    """Of the file that holds what was measured with these; `wiring` are pairs of devices, what joins them, and whether
-    each reads the other's memory.
-    """
-    told = [FORMAT, [*devices], [*titles], driver, torch, sorted(wiring), num_sockets]
+    told = [FORMAT, devices, titles, driver_version(), torch, sorted(wiring), num_sockets()]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]

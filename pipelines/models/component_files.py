@@ -87,9 +87,10 @@ def inspect_model(folder: Path, *, roots: Sequence[Path] | None = None) -> Model
     With `roots`, links that lead out of the folder and of the roots are refused. What was found is kept while the
     folder stays as it is: a sweep asks for each of its points.
     """
-    return _INSPECTED(folder, None if roots is None else tuple(roots))
+    return _inspect(folder, None if roots is None else tuple(roots))
 
 
+@FromFolder
 def _inspect(folder: Path, roots: Sequence[Path] | None) -> ModelFiles:
     index = read_allowed_index(folder, roots=roots)
     pipeline = str(index["_class_name"])
@@ -107,9 +108,6 @@ def _inspect(folder: Path, roots: Sequence[Path] | None) -> ModelFiles:
     return ModelFiles(
         folder=folder, pipeline=pipeline, family=family, index=index, components=components, fingerprint=mark
     )
-
-
-_INSPECTED = FromFolder(_inspect)
 
 
 def inspect_components(

@@ -70,9 +70,11 @@ def read_index(folder: Path, *, home: str = "") -> dict[str, Any]:
     if path is None:
         raise BadInput("{} is no model: it has no {}; give a folder in diffusers format", folder, INDEX)
     # whether a modular index is right depends on the folder as well, so that only what its file says is kept
-    return dict(_NAMED(path)) if path.name == INDEX else _checked(path, _of_modular(path, _NAMED(path), home))
+    named = _read_named(path)
+    return dict(named) if path.name == INDEX else _checked(path, _of_modular(path, named, home))
 
 
+@FromFile
 def _read_named(path: Path) -> dict[str, Any]:
     """An index that names its pipeline."""
     index = read_object(path, what="model index")
@@ -89,9 +91,6 @@ def _checked(path: Path, index: dict[str, Any]) -> dict[str, Any]:
         if _is_component(entry):
             _check_entry(path, name, entry)
     return index
-
-
-_NAMED = FromFile(_read_named)
 
 
 def index_path(folder: Path) -> Path | None:

@@ -10,7 +10,6 @@ from typing import Any
 from ...parallel.errors import BadInput
 from ...parallel.wording import worded
 from ..families import OUTSIDE
-from ..families.family import Family
 from .component_files import inspect_model
 from .folder import INDEX, MODULAR_INDEX, index_path
 from .source import BUILTINS, hub_cache
@@ -73,16 +72,9 @@ def _describe(name: str, folder: Path, *, revision: str = "") -> InstalledModel:
         found = inspect_model(folder).family
     except ValueError as error:
         return replace(told, problem=str(error))
-    return replace(told, family=found.name, does=found.does, compared=_compared(found))
-
-
-def _compared(family: Family) -> str:
-    if family.name in OUTSIDE:
-        return ""
-    return worded(
-        "with {} of diffusers: tiny random weights, fp32, on a CPU; not with published weights, in bf16, or on GPUs",
-        ", ".join(family.pipelines),
-    )
+    how = "with {} of diffusers: tiny random weights, fp32, on a CPU; not with published weights, in bf16, or on GPUs"
+    compared = "" if found.name in OUTSIDE else worded(how, ", ".join(found.pipelines))
+    return replace(told, family=found.name, does=found.does, compared=compared)
 
 
 def model_folders(directory: Path) -> Iterator[Path]:

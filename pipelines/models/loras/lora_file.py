@@ -11,7 +11,7 @@ from ...values import Model
 from ..component_files import inspect_components
 from ..config import foreign_entry
 from ..folder import read_index
-from ..regular_file import JsonFault, parse_strict
+from ..regular_file import parse_object
 from ..source import single_files
 from ..tensor_file import TensorEntry, TensorFile
 
@@ -143,12 +143,7 @@ def _check_settings(file: TensorFile, *, max_rank: int) -> None:
     text = file.metadata.get(METADATA)
     if not text:
         return
-    try:
-        settings = parse_strict(text)
-    except JsonFault as fault:
-        raise ValueError(f"LoRA {file.path}: its {METADATA} is not valid JSON ({fault.reason}); get it again") from None
-    if not isinstance(settings, dict):
-        raise ValueError(f"LoRA {file.path}: its {METADATA} is no object; get the file again")
+    settings = parse_object(text, what=f"LoRA {file.path}: its {METADATA}", remedy="get the file again")
     is_whole = not max_rank and any("lokr" in name for name in file.tensors)  # as large as its layers, of any rank
     for key, value in settings.items():
         name = key.rpartition(".")[2]
