@@ -11,8 +11,7 @@ import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import IO
 
@@ -31,9 +30,22 @@ Report = Callable[[int, int], None]  # takes the bytes that are there, and the f
 
 
 def fetch(model: HubModel, cache: Path, report: Report) -> Path:
-    """The model's folder, once all of it is there; what was there before is not fetched again. Raises `ValueError`."""
-    with look.in_our_words(model.id, model.revision), _alone(cache, model):
-        return _fetch(model, home_of(cache, model.id), report)
+    """The model's folder, once all of it is there; what was there before is not fetched again. Raises `ValueError`.
+
+    Not beside another program that fetches it: two who write one part would damage it.
+    """
+    from filelock import Timeout
+    from huggingface_hub.utils import WeakFileLock
+
+    home = home_of(cache, model.id)
+    lock = cache / ".locks" / home.name / "latentloom.lock"
+    with look.in_our_words(model.id, model.revision):
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with WeakFileLock(lock, timeout=LOCK_S):
+                return _fetch(model, home, report)
+        except Timeout:
+            raise NotFetched("another program fetches {} now; wait for it, then try again", model.id) from None
 
 
 def _fetch(model: HubModel, home: Path, report: Report) -> Path:
@@ -79,21 +91,6 @@ def _hash(opened: IO[bytes], file: HubFile, told: Callable[[int], None]) -> str:
         digest.update(chunk)
         told(file.num_bytes)
     return digest.hexdigest()
-
-
-@contextmanager
-def _alone(cache: Path, model: HubModel) -> Iterator[None]:
-    """Two who write one part would damage it. Raises `NotFetched` where another program fetches it now."""
-    from filelock import Timeout
-    from huggingface_hub.utils import WeakFileLock
-
-    place = cache / ".locks" / home_of(cache, model.id).name / "latentloom.lock"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with WeakFileLock(place, timeout=LOCK_S):
-            yield
-    except Timeout:
-        raise NotFetched("another program fetches {} now; wait for it, then try again", model.id) from None
 
 
 def pull(model_id: str, *, revision: str = "", report: Callable[[str], None] = print) -> Path:
