@@ -3,9 +3,8 @@
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ...parallel.errors import BadInput
 from ...parallel.wording import worded
@@ -31,9 +30,6 @@ class InstalledModel:
     does: str = ""  # what its family makes of what
     # With what its family's stages were compared, and where they were not; nothing is known of one from outside.
     compared: str = ""
-
-    def to_plain(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def installed_models(model_dirs: Iterable[Path] = (), *, cache: Path | None = None) -> list[InstalledModel]:
