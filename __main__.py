@@ -287,7 +287,7 @@ def models_command(arguments: argparse.Namespace) -> int:
     from .pipelines.models.installed import as_text, installed_models
 
     found = installed_models(arguments.models_dir)
-    return _told(arguments, [model.to_plain() for model in found], as_text(found))
+    return _told(arguments, [vars(model) for model in found], as_text(found))
 
 
 def doctor_command(arguments: argparse.Namespace) -> int:

@@ -57,6 +57,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from .wording import worded
+
 
 class LoomError(Exception):
     """The root. `code` may be set on one error, where another process or a cause has told it."""
@@ -73,10 +75,14 @@ class Cancelled(BaseException):  # no `Exception`: diffusers' loops turn every o
 
 
 class BadInput(LoomError, ValueError):
-    """What the user controls is not as it must be; the text says what would be right, and what to do."""
+    """What the user controls is not as it must be; the text says what would be right, and what to do. With values it is
+    a template for `worded`."""
 
     code = "bad-input"
     http_status = 400
+
+    def __init__(self, text: str = "", *values: object) -> None:
+        super().__init__(worded(text, *values) if values else text)
 
 
 class OutOfMemory(LoomError, RuntimeError):

@@ -27,6 +27,7 @@ from latentloom.parallel.errors import (
     kind_of,
     where_of,
 )
+from latentloom.parallel.wording import known_in
 from latentloom.ui.access.answers import error_answer
 from latentloom.ui.contract.kept import FileText
 
@@ -116,6 +117,12 @@ def test_a_class_of_torch_is_known_by_itself_and_not_by_its_name() -> None:
     same_name = type("OutOfMemoryError", (RuntimeError,), {})
     assert kind_of(torch.OutOfMemoryError("none left")) is OutOfMemory
     assert kind_of(same_name("none left")) is LoomError
+
+
+def test_a_template_and_its_values_make_the_sentence_of_an_error() -> None:
+    error = BadInput("node {!r} has {:,} bytes", "a {}", 12345)
+    assert str(error) == "node 'a {}' has 12,345 bytes" and str(BadInput("{as it is}")) == "{as it is}"
+    assert known_in([str(error)]) == {str(error): {"text_id": "node {} has {} bytes", "values": ["'a {}'", "12,345"]}}
 
 
 def test_an_error_may_carry_the_code_that_another_process_told() -> None:

@@ -76,7 +76,7 @@ def model_rows(model_dirs: Sequence[Path], machine: Sequence[DeviceNow]) -> list
 
 
 def _row(found: InstalledModel, model_dirs: Sequence[Path], machine: Sequence[DeviceNow]) -> ModelRow:
-    row = ModelRow(**found.to_plain())
+    row = ModelRow(**vars(found))
     if found.problem:
         return row
     device = machine[0].name if machine else "cpu"

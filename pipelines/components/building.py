@@ -52,14 +52,18 @@ def load(
 
     `settle` is called with each layer and the name of the parameter that it has just been given. Collective with
     `readers`, the ranks that read it together. `deal_out` is given it before its weights, shards it, and tells which of
-    them other ranks alone read.
+    them other ranks alone read; of these it gets nothing, of all others this rank's share.
     """
+    from ...parallel.sharding import weights
+
     component = build(kind, files.folder, dtype=dtype)
     if misfits(component, files):
         return None
-    elsewhere = deal_out(component) if deal_out else ()
-    place = torch.device(device)
-    fill(component, files, dtype=dtype, device=place, settle=settle, readers=readers, elsewhere=elsewhere)
+    elsewhere, dtypes = deal_out(component) if deal_out else (), dtypes_of(component, dtype)
+    if unused := sorted({name for file in files.weights for name in file.tensors} - dtypes.keys()):
+        logger.warning("component %s: %d tensors are not used, first %s", files.name, len(unused), unused[0][:100])
+    with moved_by(readers, torch.device(device)) as move, _reading(files, dtypes, move) as read:
+        weights.fill(component, read, *([settle] if settle else []), elsewhere=elsewhere)
     return component
 
 
@@ -83,29 +87,6 @@ def misfits(component: nn.Module, files: ComponentFiles) -> list[str]:
     found = {name: entry.shape for file in files.weights for name, entry in file.tensors.items()}
     wanted = {name: tuple(value.shape) for name, value in component.state_dict().items()}
     return sorted(name for name, shape in wanted.items() if found.get(name) != shape)
-
-
-def fill(
-    component: Any,
-    files: ComponentFiles,
-    *,
-    dtype: torch.dtype,
-    device: torch.device,
-    settle: Settle | None = None,
-    readers: Readers | None = None,
-    elsewhere: Collection[str] = (),
-) -> None:
-    """Give it the files' weights on `device`, in the dtypes that `from_pretrained(dtype=...)` gives them.
-
-    Of a component that is sharded by its weights, this rank's share only, and nothing of what is `elsewhere`.
-    """
-    from ...parallel.sharding import weights
-
-    dtypes = dtypes_of(component, dtype)
-    if unused := sorted({name for file in files.weights for name in file.tensors} - dtypes.keys()):
-        logger.warning("component %s: %d tensors are not used, first %s", files.name, len(unused), unused[0][:100])
-    with moved_by(readers, device) as move, _reading(files, dtypes, move) as read:
-        weights.fill(component, read, *([settle] if settle else []), elsewhere=elsewhere)
 
 
 def dtypes_of(component: Any, dtype: torch.dtype) -> dict[str, torch.dtype]:

@@ -78,17 +78,15 @@ def load_component(
 
 def component_class(files: ComponentFiles) -> Any:
     """The class that model_index.json names, if it is one of the kinds that hold no code of the model's own."""
-    import diffusers
     import transformers
     from diffusers.guiders.guider_utils import BaseGuidance
     from diffusers.models.modeling_utils import ModelMixin
     from diffusers.schedulers.scheduling_utils import SchedulerMixin
 
+    # of another name it is diffusers' own, as `models.folder` has seen to
+    library = files.library if files.library in LIBRARIES else f"diffusers.pipelines.{files.library}"
     with one_sentence(files, None):
-        library = {"diffusers": diffusers, "transformers": transformers}.get(files.library)
-        if library is None:  # diffusers' own, as `models.folder` has seen to
-            library = importlib.import_module(f"diffusers.pipelines.{files.library}")
-        found = getattr(library, files.class_name, None)
+        found = getattr(importlib.import_module(library), files.class_name, None)
     accepted: dict[str, tuple[type, ...]] = {
         "model": (ModelMixin, transformers.PreTrainedModel),
         "scheduler": (SchedulerMixin,),
@@ -101,7 +99,7 @@ def component_class(files: ComponentFiles) -> Any:
         ),
     }
     if not isinstance(found, type) or not issubclass(found, accepted[files.kind]):
-        version = importlib.metadata.version(files.library if files.library in LIBRARIES else "diffusers")
+        version = importlib.metadata.version(library.partition(".")[0])
         raise ValueError(
             f"component {files.name} of {files.folder.parent}: {files.library} {version} has no "
             f"{files.kind} class {files.class_name} that works here; check model_index.json, or update {files.library}"
@@ -221,18 +219,13 @@ def one_sentence(files: ComponentFiles, checkpoint: Path | None) -> Iterator[Non
         raise
     except BaseException as error:
         if isinstance(error, Exception) and is_out_of_memory(error):
-            raise OutOfMemory(out_of_memory(files.name, str(place), shortage(error))) from error
+            told = f"component {files.name}: {place} does not fit into memory{shortage(error)}"
+            remedy = "use quantization int8, a smaller dtype, a smaller picture, or another device"
+            raise OutOfMemory(f"{told}; {remedy}") from error
         # Rust's panic (tokenizers, safetensors) is no Exception; a cancel is none either, and stays what it is
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise ValueError(f"component {files.name}: {place} cannot be loaded: {one_line(error)}") from error
-
-
-def out_of_memory(name: str, place: str, short: str) -> str:
-    return (
-        f"component {name}: {place} does not fit into memory{short}; use quantization int8, a smaller dtype, "
-        "a smaller picture, or another device"
-    )
 
 
 # ---- Components without all their weights

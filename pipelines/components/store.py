@@ -18,7 +18,7 @@ from ...parallel.progress import SILENT, Progress, finish
 from ...parallel.together import Readers, highest, start_agreeing, who_reads
 from ...parallel.wording import worded
 from ..models.component_files import ComponentFiles
-from ..models.describe import check_engine
+from ..models.describe import check_engine, check_shareable
 from ..models.source import single_files
 from ..values import Model, StepCache
 from . import tensorrt
@@ -315,8 +315,6 @@ def _mesh(model: Model, plan: ParallelPlan) -> Mesh | None:
     if plan.num_ranks == 1:
         return None
     if plan.num_shares > 1:
-        from ..models.describe import check_shareable
-
         check_shareable(model, plan)
     return mesh_for(plan)
 

@@ -90,7 +90,7 @@ class Chip:
     half_flops: float
     single_flops: float
     bytes_per_s: float  # of its memory
-    memory_bytes: int
+    memory_bytes: int = 0
     num_units: int = 0  # multiprocessors
     gemm_share: float = 1.0
     attention_share: float = 1.0
@@ -231,7 +231,6 @@ KERNEL_S = 4e-6
 class Software:
     """Counts, in units that a machine's rates turn into seconds. A *pass* reads or writes a tensor once."""
 
-    name: str
     passes: float  # over tokens x width, in each layer: norms, modulation, rotation, residuals
     kernels: float = 0.0  # of a layer, each of which takes `KERNEL_S` beside what it reads and writes
     sharded_kernels: float = 4.0  # more of them where tokens are spread
@@ -254,11 +253,9 @@ class Software:
     is_captured: bool = False  # whether steps are replayed as CUDA graphs; those of ranks that share weights are not
 
 
-EAGER = Software(name="eager", passes=75, kernels=56, merge_passes=8, hop_s=0.12e-3, launches=320, sharded_launches=112)
+EAGER = Software(passes=75, kernels=56, merge_passes=8, hop_s=0.12e-3, launches=320, sharded_launches=112)
 # A hop's cost is fitted on published figures (`tests/bench/published.py`): 0.12 ms on H100 in xDiT's table.
-COMPILED = Software(
-    name="compiled", passes=10, kernels=27.4, merge_passes=4, hop_s=0.1e-3, launches=120, sharded_launches=206
-)
+COMPILED = Software(passes=10, kernels=27.4, merge_passes=4, hop_s=0.1e-3, launches=120, sharded_launches=206)
 REPLAY_LAUNCHES = 20.0  # for one layer of a step that is replayed
 
 # To compile the blocks of a transformer the first time, on all devices side by side: a graph and its twin of each kind

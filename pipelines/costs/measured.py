@@ -67,7 +67,6 @@ def _chip(found: Plain, count: int, seen: Plain) -> Chip:
         near_bytes_per_s=near,
         near_bytes=small["tensor_bytes"],
         far_bytes=large["tensor_bytes"],
-        memory_bytes=found["memory_bytes"],
         num_units=found["num_units"],
         wires=Fabric(name="measured", measured=measured, tax=0.0 if is_cpu else TAX) if measured else None,
         launch_s=seen["launch_s"],

@@ -2,7 +2,8 @@
 
 from ...parallel.machine.machine import KERNEL_PACKAGES, Device, Machine, Torch
 from ..components.memory import spare_rank_bytes
-from .finding import Finding, gib
+from ..forecast.choice import amount
+from .finding import Finding
 
 ROOM = 0.1  # a GPU with less than this share of its memory free is in use by somebody else
 
@@ -32,7 +33,7 @@ def examine_devices(machine: Machine) -> list[Finding]:
 
 
 def _device(device: Device) -> Finding:
-    free = f"{gib(device.free_bytes)} of {gib(device.total_bytes)} free"
+    free = f"{amount(device.free_bytes)} of {amount(device.total_bytes)} free"
     says = f"{device.title or 'a GPU'}, {free}, compute capability {device.capability}"
     if device.problem:
         says = f"{device.title or 'a GPU'} cannot compute ({device.problem})"
@@ -42,7 +43,7 @@ def _device(device: Device) -> Finding:
         mend = f"end what else runs on {device.name} (nvidia-smi lists it), or leave it out of --devices"
         return Finding(check=device.name, state="warning", says=f"{says}: others use it", mend=mend)
     if spare := spare_rank_bytes(device.name, device.total_bytes):
-        says = f"{says}; a spare rank takes about {gib(spare)} of it while nothing else needs that"
+        says = f"{says}; a spare rank takes about {amount(spare)} of it while nothing else needs that"
     return Finding(check=device.name, says=says)
 
 

@@ -22,29 +22,24 @@ Check = Callable[[], list[Finding]]
 
 
 def examine(
-    *,
-    cache_dir: Path | None,
-    data_dir: Path | None = None,
-    trial: Callable[[], Tried] | None = None,
-    probe_s: float = PROBE_S,
-    check_s: float = CHECK_S,
+    *, cache_dir: Path | None, data_dir: Path | None = None, trial: Callable[[], Tried] | None = None
 ) -> list[Finding]:
     """Look at everything; nothing raises or hangs. `trial` starts ranks for a moment, keeps a deadline, and says how it
     went, or raises."""
-    found = looked_at("packages", examine_packages, timeout_s=check_s)
+    found = looked_at("packages", examine_packages, timeout_s=CHECK_S)
     try:
-        machine = within(lambda: read_machine(timeout_s=probe_s), timeout_s=probe_s + CHECK_S)
+        machine = within(lambda: read_machine(timeout_s=PROBE_S), timeout_s=PROBE_S + CHECK_S)
     except Exception as error:
         machine = Machine(torch=None, problem=_words(error))
-    found += looked_at("devices", lambda: examine_devices(machine), timeout_s=check_s)
+    found += looked_at("devices", lambda: examine_devices(machine), timeout_s=CHECK_S)
     for name, check in system_checks(cache_dir=cache_dir, data_dir=data_dir, num_gpus=len(machine.devices)).items():
-        found += looked_at(name, check, timeout_s=check_s)
+        found += looked_at(name, check, timeout_s=CHECK_S)
 
     def tried(trial: Callable[[], Tried]) -> list[Finding]:
         how = trial()
         return [Finding(check="trial", state="warning" if how.mend else "ok", says=how.says, mend=how.mend)]
 
-    return found if trial is None else found + looked_at("trial", lambda: tried(trial), timeout_s=probe_s)
+    return found if trial is None else found + looked_at("trial", lambda: tried(trial), timeout_s=PROBE_S)
 
 
 def try_ranks() -> Tried:

@@ -17,7 +17,3 @@ class Finding:
 
     def __post_init__(self) -> None:
         assert self.state == "ok" or self.mend, f"{self.check}: say how to mend it"
-
-
-def gib(num_bytes: float) -> str:
-    return f"{num_bytes / 2**30:.1f} GiB" if num_bytes >= 2**30 else f"{num_bytes / 2**20:.0f} MiB"

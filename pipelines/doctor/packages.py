@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import re
 import sys
 import tomllib
 from importlib import metadata
@@ -26,6 +25,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 def examine_packages(root: Path = CHECKOUT) -> list[Finding]:
     """Reads `root`'s pyproject.toml and constraints.txt in a checkout, else the installed package's own records."""
     from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
 
     python, lines = asked(root)
     required = [Requirement(line) for line in lines]
@@ -34,7 +34,7 @@ def examine_packages(root: Path = CHECKOUT) -> list[Finding]:
         mend = "install it with pip, or copy the whole repository"
         return [Finding(check="packages", state="warning", says=f"what {PROJECT} asks for is not recorded", mend=mend)]
     tested = _tested(root)
-    each = {need.name: _examine(need, tested.get(_key(need.name), "")) for need in required}
+    each = {need.name: _examine(need, tested.get(canonicalize_name(need.name), "")) for need in required}
     well = [name for name, finding in each.items() if finding is None]
     found = [_examine_python(python), *filter(None, each.values())]
     if well:
@@ -61,9 +61,11 @@ def asked(root: Path) -> tuple[str, list[str]]:
 
 def _tested(root: Path) -> dict[str, str]:
     """{package: version} of the set that the tests passed with; empty where it did not ship."""
+    from packaging.utils import canonicalize_name
+
     lines = text_of(root / "constraints.txt").splitlines()
     pins = [line.partition("==") for line in lines if "==" in line and not line.startswith("#")]
-    return {_key(name): version.strip() for name, _, version in pins}
+    return {canonicalize_name(name.strip()): version.strip() for name, _, version in pins}
 
 
 def _examine_python(asked: str) -> Finding:
@@ -99,7 +101,3 @@ def _release(version: str) -> tuple[int, ...]:
     from packaging.version import Version
 
     return Version(version).release[:2]
-
-
-def _key(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name.strip()).lower()

@@ -10,7 +10,8 @@ from pathlib import Path
 from ...parallel.machine.folders import why_open
 from ...parallel.machine.needs import NEEDS
 from ...parallel.machine.now import Container, num_cores, read_container
-from .finding import Finding, State, gib
+from ..forecast.choice import amount
+from .finding import Finding, State
 
 GIB = 1 << 30
 # NCCL keeps its queues in /dev/shm, some tens of MiB for each pair of GPUs without peer access.
@@ -69,9 +70,9 @@ def _memory(container: Container | None = None) -> list[Finding]:
     container = container or read_container()
     memory, limit = psutil.virtual_memory(), container.memory_bytes
     free = memory.available if limit is None else min(memory.available, limit)
-    says = f"{gib(memory.available)} of {gib(memory.total)} free"
+    says = f"{amount(memory.available)} of {amount(memory.total)} free"
     if limit is not None and limit < memory.total:
-        says = f"{says}; the container may use {gib(limit)} in all"
+        says = f"{says}; the container may use {amount(limit)} in all"
     mend = "end other programs, or give the container more (docker run --memory)"
     return [_by_room("memory", says, free, 4 * GIB, GIB, mend=mend, worst="problem")]
 
@@ -103,7 +104,7 @@ def _space(name: str, folder: Path, *, mend: str, worst: State = "problem") -> l
     except OSError as error:
         says = f"{folder} cannot be written to ({error.strerror})"
         return [Finding(check=name, state=worst, says=says, mend=mend)]
-    says = f"{folder}: {gib(free)} free"
+    says = f"{folder}: {amount(free)} free"
     return [_by_room(name, says, free, GIB, 64 << 20, mend=mend, worst=worst)]
 
 
@@ -121,12 +122,12 @@ def _shared_memory(folder: Path, *, num_gpus: int) -> list[Finding]:
     except OSError as error:
         says, free = f"there is no {folder} ({error.strerror})", 0
     else:
-        says, free = f"{folder}: {gib(usage.free)} of {gib(usage.total)} free", usage.free
+        says, free = f"{folder}: {amount(usage.free)} of {amount(usage.total)} free", usage.free
     if free >= SHARED_BYTES:
         return [Finding(check=name, says=says)]
     if num_gpus < 2:
         return [Finding(check=name, says=f"{says}, which is enough for one GPU or CPUs: only NCCL needs it")]
-    says = f"{says}; NCCL needs {gib(SHARED_BYTES)} of it and fails without"
+    says = f"{says}; NCCL needs {amount(SHARED_BYTES)} of it and fails without"
     return [Finding(check=name, state="problem", says=says, mend=SHARED_MEND)]
 
 
@@ -147,7 +148,7 @@ def _locked_memory() -> list[Finding]:
     import resource
 
     allowed, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    words = "any amount" if allowed == resource.RLIM_INFINITY else gib(allowed)
+    words = "any amount" if allowed == resource.RLIM_INFINITY else amount(allowed)
     return [Finding(check="locked memory", says=f"{words} may be locked; one machine needs none")]
 
 

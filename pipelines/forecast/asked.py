@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...parallel.wording import worded
+from ...parallel.errors import BadInput
 from ..costs.step import ITEMSIZE, Demand
 from ..families import FAMILIES
 from ..models.component_files import ComponentFiles
@@ -74,9 +74,7 @@ def _forward(model: Model, transformer: ComponentFiles, work: Work, *, branches:
     """One forward of a branch. Raises `ValueError` for a transformer without blocks of matrices."""
     blocks = _blocks(transformer)
     if not blocks:
-        raise ValueError(
-            worded("{} has no blocks of weights by which its time could be predicted", transformer.class_name)
-        )
+        raise BadInput("{} has no blocks of weights by which its time could be predicted", transformer.class_name)
     sizes = [{name: entry.numel for name, entry in each.items()} for each in blocks.values()]
     passed = [passed_by(each) for each in sizes]
     image, text, context = (sum(each[part] for each in passed) for part in range(3))

@@ -174,10 +174,9 @@ def ring_hint(found: Iterable[Run], chosen: Run | None) -> str:
         return ""
     if chosen is None:
         return worded("{} would fit, and rounds differently", spelt(ring))
-    gain = _gain(ring, chosen)
-    return (
-        worded("{} would be {:.0%} faster, and rounds differently", spelt(ring), gain) if gain >= ROUNDING_GAIN else ""
-    )
+    if (gain := _gain(ring, chosen)) < ROUNDING_GAIN:
+        return ""
+    return worded("{} would be {:.0%} faster, and rounds differently", spelt(ring), gain)
 
 
 def compiled_hint(compiled: Sequence[Run], chosen: Run, num_runs: int) -> str:
@@ -256,9 +255,8 @@ def mends_of(
 
     `plans` are those that fit the model as it is. Reads config files and headers only.
     """
-    is_shared = [("weights=" in plan.words) for plan in plans]
-    shared = [plan for plan, shares in zip(plans, is_shared, strict=True) if shares][:1]
-    others = [plan for plan, shares in zip(plans, is_shared, strict=True) if not shares][:1]
+    shared = [plan for plan in plans if "weights=" in plan.words][:1]
+    others = [plan for plan in plans if "weights=" not in plan.words][:1]
     return [
         *_fewer_bits(model, canvas, ask, quantizations),
         *shared,

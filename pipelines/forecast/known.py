@@ -24,26 +24,13 @@ MOST_RANKS = 8  # on a CPU, whose cores more ranks would only share out
 # Of a processor's core that nobody measured: half the peak of 8 lanes with two sums each at 2.6 GHz, and a share of
 # two channels of memory. An assumption, as all numbers here.
 CORE = Chip(
-    name="core",
-    half_flops=40e9,
-    single_flops=40e9,
-    bytes_per_s=8e9,
-    memory_bytes=0,
-    attention_share=0.5,
-    launch_s=4e-6,
-    is_async=False,
+    name="core", half_flops=40e9, single_flops=40e9, bytes_per_s=8e9, attention_share=0.5, launch_s=4e-6, is_async=False
 )
 # What gloo makes of one machine's memory; an assumption.
 LOOPBACK = Fabric(name="loopback", bytes_per_s=1.5e9, start_s=150e-6, hop_s=120e-6, exchange_shares={2: 1.0}, tax=0.0)
 # One that no table names: about the middle of those that do; an assumption.
 UNKNOWN_GPU = Chip(
-    name="GPU",
-    half_flops=100e12,
-    single_flops=20e12,
-    bytes_per_s=0.8e12,
-    memory_bytes=0,
-    gemm_share=0.7,
-    attention_share=0.6,
+    name="GPU", half_flops=100e12, single_flops=20e12, bytes_per_s=0.8e12, gemm_share=0.7, attention_share=0.6
 )
 
 
@@ -150,7 +137,7 @@ def core_chip(num_ranks: int) -> Chip:
 
 def _processor(host: DeviceNow, count: int) -> Machine:
     cores = num_cores()
-    alone = replace(CORE, name=host.title, memory_bytes=host.total_bytes)
+    alone = replace(CORE, name=host.title)
     many = replace(alone, wires=LOOPBACK)
     return Machine(
         name="here",
@@ -168,7 +155,7 @@ def _gpus(gpus: Sequence[DeviceNow], count: int, kind: str, memory_bytes: int) -
     """From data sheets, where one knows them; of several the slowest counts."""
     chips = [chip_of(gpu.title) or UNKNOWN_GPU for gpu in gpus] or [UNKNOWN_GPU]
     memory = min((gpu.total_bytes for gpu in gpus), default=memory_bytes)
-    chip = replace(min(chips, key=lambda each: each.half_flops), memory_bytes=memory)
+    chip = min(chips, key=lambda each: each.half_flops)
     # As NVIDIA's tool tells of the slowest pair; where it tells nothing, PCIe.
     wires, title = links_now(), gpus[0].title if gpus else chip.name
     if wires and all(link.wire.startswith("NVLink") for link in wires):
@@ -199,25 +186,11 @@ def chip_of(title: str) -> Chip | None:
 
 @lru_cache(maxsize=8)  # the driver stays while a process uses it
 def _key(devices: tuple[str, ...], titles: tuple[str, ...]) -> str:
+    """Of the file that holds what was measured with these, as they are joined now."""
     wiring = [(link.first, link.second, link.wire, link.is_direct) for link in links_now() if link.first in devices]
     try:
         torch = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
         torch = ""
-    return key_of(devices, titles, driver_version(), torch, wiring=wiring, num_sockets=num_sockets())
-
-
-def key_of(
-    devices: Sequence[str],
-    titles: Sequence[str],
-    driver: str,
-    torch: str,
-    *,
-    wiring: Sequence[tuple[str, str, str, bool]] = (),
-    num_sockets: int = 1,
-) -> str:
-    """Of the file that holds what was measured with these; `wiring` are pairs of devices, what joins them, and whether
-    each reads the other's memory.
-    """
-    told = [FORMAT, [*devices], [*titles], driver, torch, sorted(wiring), num_sockets]
+    told = [FORMAT, devices, titles, driver_version(), torch, sorted(wiring), num_sockets()]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]

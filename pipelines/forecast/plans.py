@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+from ...parallel.errors import BadInput
 from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
 from ..models.describe import card_of, check_shareable, compiles
@@ -87,7 +88,7 @@ def auto_plan(model: Model, num_devices: int, *, is_guided: bool) -> tuple[Paral
     be split uses two devices, or one: give the ranks the first `plan.num_ranks` devices.
     """
     if num_devices < 1:
-        raise ValueError(worded("plan auto: {} devices were given; give at least one, such as cpu", num_devices))
+        raise BadInput("plan auto: {} devices were given; give at least one, such as cpu", num_devices)
     if num_devices == 1:
         return ParallelPlan(), "plan auto is one process, because one device was given"
     if whole := why_whole(Path(model.folder)):
@@ -107,15 +108,13 @@ def auto_plan(model: Model, num_devices: int, *, is_guided: bool) -> tuple[Paral
 def check_plan(plan: ParallelPlan, num_devices: int) -> None:
     """Refuse a plan that the user wrote for another number of devices."""
     if plan.num_ranks != num_devices:
-        raise ValueError(
-            worded(
-                "plan {} uses {}, but {} {} given; use plan auto, or give {}",
-                plan,
-                _count(plan.num_ranks, "rank"),
-                _count(num_devices, "device"),
-                "was" if num_devices == 1 else "were",
-                _count(plan.num_ranks, "device"),
-            )
+        raise BadInput(
+            "plan {} uses {}, but {} {} given; use plan auto, or give {}",
+            plan,
+            _count(plan.num_ranks, "rank"),
+            _count(num_devices, "device"),
+            "was" if num_devices == 1 else "were",
+            _count(plan.num_ranks, "device"),
         )
 
 

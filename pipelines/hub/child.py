@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.machine.talking import Talking
-from ...parallel.wording import worded
 from ..models.outlines import home, outline_of
 from ..values import from_plain, to_plain
 from .look import HubModel, NotFetched
@@ -39,7 +38,7 @@ class HubProcess(Talking):
                 told = self.hear(timeout_s=silent_s)
             except TimeoutError:
                 raise NotFetched(
-                    worded("nothing came from the hub for {:g} s; try again, which goes on where it stopped", silent_s)
+                    "nothing came from the hub for {:g} s; try again, which goes on where it stopped", silent_s
                 ) from None
             except ConnectionError:
                 raise NotFetched(
@@ -62,15 +61,12 @@ def looked_at(model_id: str, revision: str, *, timeout_s: float = LOOK_S) -> Hub
             return from_plain(HubModel, next(process.events(silent_s=timeout_s))["model"])
 
 
-def outline_anywhere(model_id: str, revision: str) -> Path:
-    """The outline of a model that the table knows, else of one on the hub. Raises `NotFetched`."""
-    return outline_of(model_id, revision) or outline_online(model_id, revision)
-
-
 @functools.cache
-def outline_online(model_id: str, revision: str) -> Path:
-    """A folder with the sizes of a model's weights, as the hub has them, and no weights; removed at this process's end.
-    Raises `NotFetched`."""
+def outline_anywhere(model_id: str, revision: str) -> Path:
+    """The outline of a model that the table knows. Of another a folder with the sizes of its weights, as the hub has
+    them, and no weights; removed at this process's end. Raises `NotFetched`."""
+    if (known := outline_of(model_id, revision)) is not None:
+        return known
     folder = tempfile.mkdtemp(dir=home().name)
     order = {"what": "outline", "id": model_id, "revision": revision, "folder": folder}
     with contextlib.closing(HubProcess(order)) as process:

@@ -11,12 +11,11 @@ import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import IO
 
-from ...parallel.wording import worded
+from ...parallel.errors import BadInput
 from ..models.component_files import inspect_model
 from ..models.folder import INDEX, MODULAR_INDEX
 from ..models.source import commit_in, home_of, ref_of, snapshot_of
@@ -31,14 +30,22 @@ Report = Callable[[int, int], None]  # takes the bytes that are there, and the f
 
 
 def fetch(model: HubModel, cache: Path, report: Report) -> Path:
-    """The model's folder, once all of it is there; what was there before is not fetched again. Raises `ValueError`."""
-    try:
-        with _alone(cache, model):
-            return _fetch(model, home_of(cache, model.id), report)
-    except Exception as error:
-        if look.is_ours(error):
-            raise
-        raise look.refusal(model.id, model.revision, error) from None
+    """The model's folder, once all of it is there; what was there before is not fetched again. Raises `ValueError`.
+
+    Not beside another program that fetches it: two who write one part would damage it.
+    """
+    from filelock import Timeout
+    from huggingface_hub.utils import WeakFileLock
+
+    home = home_of(cache, model.id)
+    lock = cache / ".locks" / home.name / "latentloom.lock"
+    with look.in_our_words(model.id, model.revision):
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with WeakFileLock(lock, timeout=LOCK_S):
+                return _fetch(model, home, report)
+        except Timeout:
+            raise NotFetched("another program fetches {} now; wait for it, then try again", model.id) from None
 
 
 def _fetch(model: HubModel, home: Path, report: Report) -> Path:
@@ -47,7 +54,7 @@ def _fetch(model: HubModel, home: Path, report: Report) -> Path:
     had: set[str] = set()
     for number, file in enumerate(model.files):
         if file.hash not in had:
-            if not is_there(home, model, file):
+            if _place_of(home, model, file) is None:
                 _fetch_file(model, home, file, lambda here, at=(done_bytes, number): report(at[0] + here, at[1]))
             done_bytes += file.num_bytes
             had.add(file.hash)
@@ -69,7 +76,7 @@ def _fetch_file(model: HubModel, home: Path, file: HubFile, told: Callable[[int]
         opened.flush()
         if _hash(opened, file, told) != file.hash:
             opened.truncate(0)
-            raise NotFetched(worded("{} of {} came damaged, and was thrown away; try again", file.name, model.id))
+            raise NotFetched("{} of {} came damaged, and was thrown away; try again", file.name, model.id)
         os.fsync(opened.fileno())
     part.replace(blob_of(home, file))
 
@@ -86,21 +93,6 @@ def _hash(opened: IO[bytes], file: HubFile, told: Callable[[int], None]) -> str:
     return digest.hexdigest()
 
 
-@contextmanager
-def _alone(cache: Path, model: HubModel) -> Iterator[None]:
-    """Two who write one part would damage it. Raises `NotFetched` where another program fetches it now."""
-    from filelock import Timeout
-    from huggingface_hub.utils import WeakFileLock
-
-    place = cache / ".locks" / home_of(cache, model.id).name / "latentloom.lock"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with WeakFileLock(place, timeout=LOCK_S):
-            yield
-    except Timeout:
-        raise NotFetched(worded("another program fetches {} now; wait for it, then try again", model.id)) from None
-
-
 def pull(model_id: str, *, revision: str = "", report: Callable[[str], None] = print) -> Path:
     """Download what a run needs of `org/name`; tells licence, gating and size first. Returns the folder.
 
@@ -108,7 +100,7 @@ def pull(model_id: str, *, revision: str = "", report: Callable[[str], None] = p
     """
     look.check_id(model_id, revision)
     api = look.open_hub()
-    try:
+    with look.in_our_words(model_id, revision):
         info = api.model_info(model_id, revision=revision or None, files_metadata=True)
         files = {file.rfilename: file.size or 0 for file in info.siblings or ()}
         name = look.index_in(model_id, files)
@@ -121,24 +113,17 @@ def pull(model_id: str, *, revision: str = "", report: Callable[[str], None] = p
         num_bytes = sum(size for file, size in files.items() if look.is_wanted(file, patterns))
         report(f"{model_id}: {num_bytes / 2**30:.1f} GiB, kept in {index.parent}")
         if (free := shutil.disk_usage(index.parent).free) < num_bytes:
-            raise ValueError(
-                worded(
-                    "{:.1f} GiB are needed and {:.1f} GiB are free at {}; "
-                    "free some room, or set HF_HOME to another disk",
-                    num_bytes / 2**30,
-                    free / 2**30,
-                    index.parent,
-                )
+            raise BadInput(
+                "{:.1f} GiB are needed and {:.1f} GiB are free at {}; free some room, or set HF_HOME to another disk",
+                num_bytes / 2**30,
+                free / 2**30,
+                index.parent,
             )
         folder = Path(
             api.snapshot_download(
                 model_id, revision=revision or None, allow_patterns=patterns, ignore_patterns=list(look.LEFT_OUT)
             )
         )
-    except Exception as error:  # the hub client's own classes, requests' and the system's
-        if look.is_ours(error):
-            raise
-        raise look.refusal(model_id, revision, error) from None
     inspect_model(folder)
     return folder
 
@@ -158,15 +143,10 @@ def part_of(home: Path, file: HubFile) -> Path:
     return home / "blobs" / f"{file.hash}.part"
 
 
-def is_there(home: Path, model: HubModel, file: HubFile) -> bool:
-    """Whether it was fetched whole, by us or by another program."""
-    return _place_of(home, model, file) is not None
-
-
 def had_bytes(home: Path, model: HubModel) -> int:
     """Bytes of it that need not be fetched any more."""
     had = {
-        file.hash: file.num_bytes if is_there(home, model, file) else max(0, _size(part_of(home, file)))
+        file.hash: file.num_bytes if _place_of(home, model, file) else max(0, _size(part_of(home, file)))
         for file in model.files
     }
     return sum(had.values())
@@ -243,7 +223,7 @@ def _made_of(home: Path, model: HubModel) -> Path:
 
 
 def _place_of(home: Path, model: HubModel, file: HubFile) -> Path | None:
-    """Where it is whole."""
+    """Where it is whole, fetched by us or by another program; None where it is not."""
     places = (blob_of(home, file), snapshot_of(home, model.commit) / file.name)
     return next((place for place in places if _size(place) == file.num_bytes), None)
 

@@ -6,15 +6,15 @@ not whole must not seem to be there. What the hub's refusals mean is said in one
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, cast
 
 from ...parallel.errors import BadInput, code_of
-from ...parallel.wording import worded
 from ..families.family import Family
 from ..models.component_files import allowed_keys
 from ..models.config import foreign_entry
@@ -61,11 +61,9 @@ class HubFile:
     def __post_init__(self) -> None:
         parts = self.name.split("/")
         if len(parts) > MOST_DEPTH or not all(map(PART.fullmatch, parts)):
-            raise NotFetched(
-                worded("the file {!r} leads out of its folder; this model is not fetched", self.name[:100])
-            )
+            raise NotFetched("the file {!r} leads out of its folder; this model is not fetched", self.name[:100])
         if not HASH.fullmatch(self.hash) or self.num_bytes < 0:
-            raise NotFetched(worded("the hub does not tell size and hash of {!r}; try again later", self.name[:100]))
+            raise NotFetched("the hub does not tell size and hash of {!r}; try again later", self.name[:100])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,14 +86,12 @@ class HubModel:
     def __post_init__(self) -> None:
         check_id(self.id, self.revision)
         if not COMMIT.fullmatch(self.commit):
-            raise NotFetched(worded("the hub does not tell a commit of {}; try again later", self.id))
+            raise NotFetched("the hub does not tell a commit of {}; try again later", self.id)
         sizes, names = self.sizes, {file.name for file in self.files}
         if len(names) < len(self.files) or any(sizes[file.hash] != file.num_bytes for file in self.files):
             raise NotFetched(
-                worded(
-                    "the hub lists a file of {} twice, or one content with two sizes; this model is not fetched",
-                    self.id,
-                )
+                "the hub lists a file of {} twice, or one content with two sizes; this model is not fetched",
+                self.id,
             )
 
     @property
@@ -111,9 +107,8 @@ class HubModel:
 def look(model_id: str, revision: str, folder: Path) -> HubModel:
     """Index and configs are left in the folder, an empty one. Raises `ValueError` where the hub tells nothing of it."""
     check_id(model_id, revision)
-    api = open_hub()
-    try:
-        info = api.model_info(model_id, revision=revision or None, files_metadata=True)
+    with in_our_words(model_id, revision):
+        info = open_hub().model_info(model_id, revision=revision or None, files_metadata=True)
         link = (info.card_data or {}).get("license_link")
         known = HubModel(
             id=model_id,
@@ -124,14 +119,12 @@ def look(model_id: str, revision: str, folder: Path) -> HubModel:
             is_gated=bool(info.gated),
             looked=time.time(),
         )
-    except Exception as error:
-        raise error if is_ours(error) else refusal(model_id, revision, error) from None
     try:
-        family, files = _what_runs(known, info.siblings or (), folder)
-        return replace(known, family=family.title, does=family.does, files=files)
-    except Exception as error:
-        told = error if is_ours(error) else refusal(model_id, revision, error)
-        return replace(known, problem=str(told), code=code_of(told))
+        with in_our_words(model_id, revision):
+            family, files = _what_runs(known, info.siblings or (), folder)
+    except ValueError as error:
+        return replace(known, problem=str(error), code=code_of(error))
+    return replace(known, family=family.title, does=family.does, files=files)
 
 
 def _what_runs(model: HubModel, siblings: Sequence[Any], folder: Path) -> tuple[Family, tuple[HubFile, ...]]:
@@ -142,7 +135,7 @@ def _what_runs(model: HubModel, siblings: Sequence[Any], folder: Path) -> tuple[
     index = index_in(model.id, sizes)
     if sizes[index] > MOST_INDEX_BYTES or len(siblings) > MOST_FILES:
         size, count = sizes[index], len(siblings)
-        raise NotFetched(worded("{} has an index of {} bytes and {} files, which is no model's", model.id, size, count))
+        raise NotFetched("{} has an index of {} bytes and {} files, which is no model's", model.id, size, count)
     keep_small(model, _file(listed[index]), folder)
     family, patterns = patterns_of(folder, model.id)
     check_weights(model.id, sizes, patterns)
@@ -153,12 +146,9 @@ def _what_runs(model: HubModel, siblings: Sequence[Any], folder: Path) -> tuple[
     files = tuple(map(_file, near))
     if large := next((file for file in files if file.num_bytes > MAX_HTTP_DOWNLOAD_SIZE), None):
         raise NotFetched(
-            worded(
-                "{} of {} is too large to come over HTTP; who runs this server can fetch it with "
-                "`latentloom models pull`",
-                large.name,
-                model.id,
-            )
+            "{} of {} is too large to come over HTTP; who runs this server can fetch it with `latentloom models pull`",
+            large.name,
+            model.id,
         )
     return family, files
 
@@ -170,13 +160,13 @@ def _check_configs(model: HubModel, folder: Path, listed: Mapping[str, Any]) -> 
     found = {name: listed[f"{name}/config.json"] for name in asked if f"{name}/config.json" in listed}
     configs = {name: _file(each) for name, each in found.items() if 0 < (each.size or 0) <= MOST_INDEX_BYTES}
     if (num_bytes := sum(file.num_bytes for file in configs.values())) > MOST_CONFIG_BYTES:
-        raise NotFetched(worded("{} has configs of {} bytes, which is no model's", model.id, num_bytes))
+        raise NotFetched("{} has configs of {} bytes, which is no model's", model.id, num_bytes)
     for name, file in configs.items():
         keep_small(model, file, folder)
         plain = read_object(folder / file.name, what=f"config of {name}")
         allowed = allowed_keys(plain) if asked[name] == "diffusers" else ()
         if reason := foreign_entry({key: value for key, value in plain.items() if key not in allowed}):
-            raise NotFetched(worded("component {} of {} {}; this model is not fetched", name, model.id, reason))
+            raise NotFetched("component {} of {} {}; this model is not fetched", name, model.id, reason)
 
 
 def keep_small(model: HubModel, file: HubFile, folder: Path) -> None:
@@ -225,7 +215,7 @@ class Counted:
 
     def write(self, chunk: bytes) -> int:
         if self._opened.tell() + len(chunk) > self._file.num_bytes:
-            raise NotFetched(worded("{} is larger than the hub says; this model is not fetched", self._file.name))
+            raise NotFetched("{} is larger than the hub says; this model is not fetched", self._file.name)
         written = self._opened.write(chunk)
         self._told(self._opened.tell())
         return written
@@ -246,11 +236,9 @@ def open_hub() -> Any:
 def check_id(model_id: str, revision: str) -> None:
     """Raises `ValueError` for what the hub has no model by."""
     if not HUB_ID.fullmatch(model_id):
-        raise ValueError(worded("{!r} is no hub id; give one such as Qwen/Qwen-Image", model_id[:100]))
+        raise BadInput("{!r} is no hub id; give one such as Qwen/Qwen-Image", model_id[:100])
     if revision and (not REVISION.fullmatch(revision) or ".." in revision):
-        raise ValueError(
-            worded("revision {!r} is no branch, tag or commit; leave it empty for the default", revision[:100])
-        )
+        raise BadInput("revision {!r} is no branch, tag or commit; leave it empty for the default", revision[:100])
 
 
 def index_in(model_id: str, files: Mapping[str, int]) -> str:
@@ -258,7 +246,7 @@ def index_in(model_id: str, files: Mapping[str, int]) -> str:
     found = next((name for name in (INDEX, MODULAR_INDEX) if name in files), None)
     if found is None:
         raise NotFetched(
-            worded("{} is not in diffusers format (no {}); look for its diffusers version on the hub", model_id, INDEX)
+            "{} is not in diffusers format (no {}); look for its diffusers version on the hub", model_id, INDEX
         )
     return found
 
@@ -282,14 +270,7 @@ def is_wanted(file: str, patterns: Sequence[str]) -> bool:
 def check_weights(model_id: str, files: Mapping[str, int], patterns: Sequence[str]) -> None:
     """Raises `NotFetched` where there are none that may be read."""
     if not any(file.endswith(".safetensors") and is_wanted(file, patterns) for file in files):
-        raise NotFetched(
-            worded("{} has no safetensors weights, and pickles are refused; look for another version", model_id)
-        )
-
-
-def is_ours(error: Exception) -> bool:
-    """Whether its text was written here, and so holds nothing that the hub was asked with."""
-    return isinstance(error, BadInput) or type(error) is ValueError
+        raise NotFetched("{} has no safetensors weights, and pickles are refused; look for another version", model_id)
 
 
 def licence_of(info: Any) -> str:
@@ -298,29 +279,33 @@ def licence_of(info: Any) -> str:
     return str(card.get("license_name") or card.get("license") or "")
 
 
-def refusal(model_id: str, revision: str, error: Exception) -> NotFetched:
+@contextlib.contextmanager
+def in_our_words(model_id: str, revision: str) -> Iterator[None]:
+    """Within it, what the hub's client, its libraries and the system raise becomes `NotFetched`. What was written here
+    stays: it holds nothing that the hub was asked with."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, BadInput) or type(error) is ValueError:
+            raise
+        raise _refusal(model_id, revision, error) from None
+
+
+def _refusal(model_id: str, revision: str, error: Exception) -> NotFetched:
     """One sentence; the error's own text is left out, which may quote request headers."""
     kind = type(error).__name__
     if kind == "GatedRepoError":
-        return Gated(
-            worded(
-                "{} is gated: accept its terms at https://huggingface.co/{}, run `hf auth login`, and pull again",
-                model_id,
-                model_id,
-            )
-        )
+        told = "{} is gated: accept its terms at https://huggingface.co/{}, run `hf auth login`, and pull again"
+        return Gated(told, model_id, model_id)
     if kind == "RepositoryNotFoundError":
-        told = worded(
-            "there is no model {} on the hub, or it is private: check the name, or run `hf auth login`", model_id
-        )
-    elif kind == "RevisionNotFoundError":
-        told = worded("{} has no revision {!r}; leave it empty for the default", model_id, revision)
-    elif kind == "OfflineModeIsEnabled":
-        told = "the hub client is set to offline; unset HF_HUB_OFFLINE and pull again"
-    elif isinstance(error, OSError) and error.strerror:
-        told = worded("{} could not be pulled ({}); nothing is lost, pull again to go on", model_id, error.strerror)
-    else:
-        told = worded(
-            "{} could not be pulled ({}); check the connection and pull again to go on where it stopped", model_id, kind
-        )
-    return NotFetched(told)
+        told = "there is no model {} on the hub, or it is private: check the name, or run `hf auth login`"
+        return NotFetched(told, model_id)
+    if kind == "RevisionNotFoundError":
+        return NotFetched("{} has no revision {!r}; leave it empty for the default", model_id, revision)
+    if kind == "OfflineModeIsEnabled":
+        return NotFetched("the hub client is set to offline; unset HF_HUB_OFFLINE and pull again")
+    if isinstance(error, OSError) and error.strerror:
+        told = "{} could not be pulled ({}); nothing is lost, pull again to go on"
+        return NotFetched(told, model_id, error.strerror)
+    told = "{} could not be pulled ({}); check the connection and pull again to go on where it stopped"
+    return NotFetched(told, model_id, kind)

@@ -76,18 +76,15 @@ def _outline(model_id: str, revision: str, folder: Path) -> None:
     from ..models.folder import INDEX, MODULAR_INDEX
     from ..models.outlines import SIZES_FROM
     from ..models.regular_file import read_object
-    from .look import NotFetched, is_ours, look, refusal
+    from .look import NotFetched, in_our_words, look
 
     model = look(model_id, revision, folder)
     if model.problem:
         failed = NotFetched(model.problem)
         failed.code = model.code
         raise failed
-    try:
-        with ThreadPoolExecutor(NUM_AT_A_TIME) as threads:
-            list(threads.map(lambda file: _outline_file(model, file, folder), model.files))
-    except Exception as error:
-        raise error if is_ours(error) else refusal(model_id, revision, error) from None
+    with in_our_words(model_id, revision), ThreadPoolExecutor(NUM_AT_A_TIME) as threads:
+        list(threads.map(lambda file: _outline_file(model, file, folder), model.files))
     index = next(each for each in (folder / INDEX, folder / MODULAR_INDEX) if each.exists())
     named = {**read_object(index, what="the index"), SIZES_FROM: f"the headers of {model_id}@{model.commit[:8]}"}
     index.write_text(json.dumps(named))
@@ -110,7 +107,7 @@ def _outline_file(model: HubModel, file: HubFile, folder: Path) -> None:
             opened.truncate(opened.tell() + max((each.data_offsets[1] for each in found.tensors.values()), default=0))
     elif target.name.endswith(("config.json", "index.json")) or (target.suffix == ".json" and "/" not in file.name):
         if file.num_bytes > MAX_HEADER_BYTES:
-            raise NotFetched(worded("{} of {} has {} bytes, which is too large", file.name, model.id, file.num_bytes))
+            raise NotFetched("{} of {} has {} bytes, which is too large", file.name, model.id, file.num_bytes)
         keep_small(model, file, folder)
     else:  # words of tokenizers, of which only is asked whether they are there
         target.write_text("{}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...parallel.wording import worded
+from ...parallel.errors import BadInput
 from .config import check_config
 from .folder import (
     INDEX,
@@ -87,9 +87,10 @@ def inspect_model(folder: Path, *, roots: Sequence[Path] | None = None) -> Model
     With `roots`, links that lead out of the folder and of the roots are refused. What was found is kept while the
     folder stays as it is: a sweep asks for each of its points.
     """
-    return _INSPECTED(folder, None if roots is None else tuple(roots))
+    return _inspect(folder, None if roots is None else tuple(roots))
 
 
+@FromFolder
 def _inspect(folder: Path, roots: Sequence[Path] | None) -> ModelFiles:
     index = read_allowed_index(folder, roots=roots)
     pipeline = str(index["_class_name"])
@@ -100,16 +101,13 @@ def _inspect(folder: Path, roots: Sequence[Path] | None) -> ModelFiles:
             raise ValueError(no_component(folder / INDEX, name, index[name]))
     components = inspect_components(folder, index, roots=roots)
     if missing := sorted({name for name in names if not name.endswith("?")} - components.keys()):
-        raise ValueError(
-            worded("model {} lacks {}, which {} needs; copy the model again", folder, ", ".join(missing), family.title)
+        raise BadInput(
+            "model {} lacks {}, which {} needs; copy the model again", folder, ", ".join(missing), family.title
         )
     mark = fingerprint_of_parts(folder, components)
     return ModelFiles(
         folder=folder, pipeline=pipeline, family=family, index=index, components=components, fingerprint=mark
     )
-
-
-_INSPECTED = FromFolder(_inspect)
 
 
 def inspect_components(
@@ -190,15 +188,13 @@ def _read_weights(folder: Path, name: str, *, stem: str, files: frozenset[str]) 
         return [read_tensor_file(folder / single)]
     if index not in files:
         if any(file.endswith(PICKLES) for file in files):
-            raise ValueError(
-                worded(
-                    "component {}: {} has only pickle weights, which can run code when opened; get the "
-                    "safetensors version of the model",
-                    name,
-                    folder,
-                )
+            raise BadInput(
+                "component {}: {} has only pickle weights, which can run code when opened; get the "
+                "safetensors version of the model",
+                name,
+                folder,
             )
-        raise ValueError(worded("component {}: {} has no {}; copy or pull the model again", name, folder, single))
+        raise BadInput("component {}: {} has no {}; copy or pull the model again", name, folder, single)
     listed = read_bytes(folder / index, what=f"index of {name}", max_bytes=MAX_HEADER_BYTES)
     check_counts(folder / index, listed, texts=2, marks=1)
     weight_map = parse_object(listed, what=f"index of {name} {folder / index}").get("weight_map")
@@ -207,8 +203,8 @@ def _read_weights(folder: Path, name: str, *, stem: str, files: frozenset[str]) 
     shards: dict[str, TensorFile] = {}
     for tensor, shard in weight_map.items():
         if not isinstance(shard, str) or shard not in files or not shard.endswith(".safetensors"):
-            raise ValueError(
-                worded("component {}: shard {!r} is not in {}; pull the model again", name, str(shard)[:100], folder)
+            raise BadInput(
+                "component {}: shard {!r} is not in {}; pull the model again", name, str(shard)[:100], folder
             )
         if shard not in shards:
             shards[shard] = read_tensor_file(folder / shard)

@@ -22,25 +22,21 @@ if TYPE_CHECKING:
 
 # Key -> what a config says with it, at any depth, unless its value is empty. None of a supported model has one.
 FOREIGN_KEYS = {
-    "auto_map": "names code of its own",
-    "custom_pipelines": "names code of its own",
+    **dict.fromkeys(("auto_map", "custom_pipelines"), "names code of its own"),
     "trust_remote_code": "asks that code of its own be run",
     # transformers fetches kernels by repository and runs them
-    "use_kernels": "asks for kernels, which are code from elsewhere",
+    **dict.fromkeys(("use_kernels", "allow_all_kernels"), "asks for kernels, which are code from elsewhere"),
     "kernel_config": "names kernels, which are code from elsewhere",
-    "allow_all_kernels": "asks for kernels, which are code from elsewhere",
     "quantization_config": "is already quantized; use the plain weights and choose quantization when loading",
     # other files than those that were checked
     "configuration_files": "names another config",
     "fast_tokenizer_files": "names another vocabulary",
-    "transformers_weights": "names weights elsewhere",
-    "gguf_file": "names weights elsewhere",
+    **dict.fromkeys(("transformers_weights", "gguf_file"), "names weights elsewhere"),
     "model_file": "names a vocabulary elsewhere",
     "model_proto": "brings a vocabulary of its own",
     "init_inputs": "gives arguments without their names, such as paths",
     # other models, which their classes fetch for themselves
-    "backbone": "names a model elsewhere",
-    "audio_tokenizer": "names a model elsewhere",
+    **dict.fromkeys(("backbone", "audio_tokenizer"), "names a model elsewhere"),
 }
 FILE_KEYS = ("vocab_file", "merges_file", "tokenizer_file", "spm_file")
 DATA_KEYS = ("vocab", "merges")  # a tokenizer opens these where they are text

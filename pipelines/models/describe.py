@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from ...parallel.errors import BadInput
 from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
 from ..families import FAMILIES
@@ -78,7 +79,7 @@ def describe_model(
     asked |= {"text_encoder": (text_encoder, TextEncoder)}
     for name, (value, choices) in asked.items():
         if value not in get_args(choices):
-            raise ValueError(worded("{} is {!r}; choose one of {}", name, value, ", ".join(get_args(choices))))
+            raise BadInput("{} is {!r}; choose one of {}", name, value, ", ".join(get_args(choices)))
     if is_here:
         check_engine(engine, device=chosen, quantization=quantization)
     check_graphs(graphs, device=chosen)
@@ -86,7 +87,7 @@ def describe_model(
         check_quantization(quantization, device=chosen, dtype=number)
     if text_encoder == "cpu" and quantization in ON_CUDA:
         told = "text_encoder is cpu, and quantization {} needs CUDA; choose text_encoder device, or quantization int8"
-        raise ValueError(worded(told, quantization))
+        raise BadInput(told, quantization)
     model = _described(found, files.family.name, fingerprint_of(files.fingerprint, single), chosen, number)
     model = dataclasses.replace(model, quantization=quantization, engine=engine, graphs=graphs, loras=tuple(loras))
     return model if chosen == "cpu" else dataclasses.replace(model, text_encoder=text_encoder)  # where it is anyway
@@ -133,15 +134,13 @@ def filled(model: Model, **asked: Any) -> dict[str, Any]:
 def add_lora(model: Model, path: str, scale: float = 1.0, *, roots: Sequence[Path] | None = None) -> Model:
     """The model with one more LoRA, after those it has. Reads the whole file once, for its hash."""
     if not (isinstance(scale, int | float) and math.isfinite(scale) and abs(scale) <= MAX_SCALE):
-        raise ValueError(
-            worded("LoRA scale is {}; give a number from -{:g} to {:g}, such as 1.0", scale, MAX_SCALE, MAX_SCALE)
-        )
+        raise BadInput("LoRA scale is {}; give a number from -{:g} to {:g}, such as 1.0", scale, MAX_SCALE, MAX_SCALE)
     file = find_lora(path, roots)
     check_lora(read_tensor_file(file))
     try:
         mark = sha256_of(file)
     except OSError as error:
-        raise ValueError(worded("LoRA {} cannot be read ({}); copy it again", file, error.strerror)) from None
+        raise BadInput("LoRA {} cannot be read ({}); copy it again", file, error.strerror) from None
     stem = re.sub(r"\W+", "_", file.stem)[:64].strip("_") or "lora"
     taken = {lora.adapter for lora in model.loras}
     names = (stem, *(f"{stem}_{number}" for number in range(2, len(taken) + 3)))
@@ -162,13 +161,11 @@ def pick_device(device: str, *, accelerators: Sequence[str] | None = None) -> st
     if device == "auto":
         return "cuda" if num_cuda else "mps" if has_mps else "cpu"
     if not DEVICE.fullmatch(device):
-        raise ValueError(worded("device is {!r}; choose auto, cpu, cuda, cuda:1 (and so on) or mps", device[:50]))
+        raise BadInput("device is {!r}; choose auto, cpu, cuda, cuda:1 (and so on) or mps", device[:50])
     kind, _, index = device.partition(":")
     if not {"mps": has_mps, "cuda": num_cuda > int(index or 0)}[kind]:
         found = ["cpu", *(["mps"] if has_mps else []), *(f"cuda:{i}" for i in range(num_cuda))]
-        raise ValueError(
-            worded("device {} is not on this machine; it has {}: choose one, or auto", device, ", ".join(found))
-        )
+        raise BadInput("device {} is not on this machine; it has {}: choose one, or auto", device, ", ".join(found))
     return device
 
 
@@ -191,7 +188,7 @@ def pick_dtype(dtype: str, *, device: str) -> Dtype:
         return DEFAULT_DTYPES[kind]
     chosen = next((known for known in get_args(Dtype) if known == dtype), None)
     if chosen is None:
-        raise ValueError(worded("dtype is {!r}; choose one of auto, {}", dtype, ", ".join(get_args(Dtype))))
+        raise BadInput("dtype is {!r}; choose one of auto, {}", dtype, ", ".join(get_args(Dtype)))
     if chosen == "fp16" and kind == "cpu":
         logger.warning("dtype fp16 on a CPU is about 8 times slower than fp32; bf16 is the fast small format there")
     return chosen
@@ -206,19 +203,17 @@ def fingerprint_of(folder: str, checkpoints: Mapping[str, Path]) -> str:
 
 def find_lora(path: str, roots: Sequence[Path] | None) -> Path:
     if "\0" in path or not path.strip():
-        raise ValueError(worded("LoRA path is {!r}; give a .safetensors file", path[:100]))
+        raise BadInput("LoRA path is {!r}; give a .safetensors file", path[:100])
     if path.lower().endswith(PICKLES):
-        raise ValueError(
-            worded("LoRA {!r} is a pickle, which can run code when opened; get the safetensors file", path[:300])
-        )
+        raise BadInput("LoRA {!r} is a pickle, which can run code when opened; get the safetensors file", path[:300])
     given = Path(path)
     places = [given] if given.is_absolute() or roots is None else [root / given for root in roots]
     found = next((place for place in places if exists(place)), None)
     if not is_allowed(found or places[0] if places else given, roots):
         allowed = ", ".join(map(str, roots or ()))
-        raise ValueError(worded("LoRA {!r} lies outside the allowed folders ({}); move it there", path[:300], allowed))
+        raise BadInput("LoRA {!r} lies outside the allowed folders ({}); move it there", path[:300], allowed)
     if found is None:
-        raise ValueError(worded("LoRA {!r} does not exist; check the path", path[:300]))
+        raise BadInput("LoRA {!r} does not exist; check the path", path[:300])
     return found.absolute()
 
 
@@ -229,14 +224,12 @@ def check_quantization(quantization: Quantization, *, device: str, dtype: Dtype)
     """Raises `ValueError` naming the extra to install when torchao is missing, or what the device lacks."""
     if quantization in ON_CUDA and (not device.startswith("cuda") or dtype != "bf16"):
         found = f"not {device} and {dtype}"
-        raise ValueError(worded("quantization {} needs CUDA and bf16, {}; choose int8 or none", quantization, found))
+        raise BadInput("quantization {} needs CUDA and bf16, {}; choose int8 or none", quantization, found)
     if importlib.util.find_spec("torchao") is None:
-        raise ValueError(
-            worded(
-                "quantization {} needs torchao, which is not installed; run `pip install "
-                "'latentloom[quant]'`, or choose quantization none",
-                quantization,
-            )
+        raise BadInput(
+            "quantization {} needs torchao, which is not installed; run `pip install "
+            "'latentloom[quant]'`, or choose quantization none",
+            quantization,
         )
 
 
@@ -244,15 +237,11 @@ def check_engine(engine: Engine, *, device: str, quantization: Quantization = "n
     """Raises `ValueError` when the engine cannot work on `device` here, or not with such weights."""
     kind, is_tensorrt = device.partition(":")[0], engine == "tensorrt"
     if is_tensorrt and kind not in ("cuda", "auto"):
-        raise ValueError(
-            worded("engine tensorrt needs a GPU of CUDA, and the device is {}; choose engine inductor", device)
-        )
+        raise BadInput("engine tensorrt needs a GPU of CUDA, and the device is {}; choose engine inductor", device)
     if is_tensorrt and quantization != "none":
-        raise ValueError(
-            worded(
-                "engine tensorrt takes no weights of quantization {}; choose quantization none, or engine inductor",
-                quantization,
-            )
+        raise BadInput(
+            "engine tensorrt takes no weights of quantization {}; choose quantization none, or engine inductor",
+            quantization,
         )
     if is_tensorrt and importlib.util.find_spec("torch_tensorrt") is None:
         raise ValueError(
@@ -296,8 +285,8 @@ def compiles(model: Model, *, has_step_cache: bool) -> bool:
 def check_graphs(graphs: Graphs, *, device: str) -> None:
     """Raises `ValueError` where steps are to be replayed as CUDA graphs and cannot be; "auto" may be any device."""
     if graphs == "on" and not device.startswith(("cuda", "auto")):
-        raise ValueError(
-            worded("graphs is on, which needs a GPU of CUDA or ROCm, and the device is {}; choose graphs auto", device)
+        raise BadInput(
+            "graphs is on, which needs a GPU of CUDA or ROCm, and the device is {}; choose graphs auto", device
         )
 
 
@@ -319,11 +308,11 @@ def check_shareable(model: Model, plan: ParallelPlan) -> None:
         told = (
             "plan {}: {} keeps keys from step to step, which some of its ranks would lack; use another plan than layers"
         )
-        raise ValueError(worded(told, plan, model.source))
+        raise BadInput(told, plan, model.source)
     if model.graphs == "on":
         reason = why_no_graphs(model, plan, has_step_cache=False)
         told = "plan {}: {}, which no CUDA graph can hold; use {}=1, or choose graphs auto of Load Model"
-        raise ValueError(worded(told, plan, reason, axis))
+        raise BadInput(told, plan, reason, axis)
     if plan.weights == 1:
         return
     changes = (
@@ -332,12 +321,10 @@ def check_shareable(model: Model, plan: ParallelPlan) -> None:
         ("a single-file checkpoint", bool(split_source(model.source)[0])),
     )
     if found := [what for what, is_there in changes if is_there]:
-        raise ValueError(
-            worded(
-                "plan {}: its ranks read shares of the files of a model folder as they are, and this model has {}; use "
-                "{}=1, or load the model without",
-                plan,
-                " and ".join(found),
-                axis,
-            )
+        raise BadInput(
+            "plan {}: its ranks read shares of the files of a model folder as they are, and this model has {}; use "
+            "{}=1, or load the model without",
+            plan,
+            " and ".join(found),
+            axis,
         )

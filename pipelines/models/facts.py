@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...parallel.errors import did_you_mean
+from ...parallel.errors import BadInput, did_you_mean
 from ...parallel.wording import worded
 from ..families.family import Card, Family
 from ..values import Model
@@ -54,7 +54,7 @@ def read_card(folder: Path, family: Family) -> Card:
     if not os.path.lexists(f"{folder}{os.sep}{FILE_NAME}"):
         return card
     path = folder / FILE_NAME
-    plain = _CARD(path)
+    plain = _card_file(path)
     if plain.get("format", 1) != 1:
         raise ValueError(
             f"{path} has format {str(plain['format'])[:20]}; this version reads format 1: update latentloom"
@@ -70,7 +70,7 @@ def read_card(folder: Path, family: Family) -> Card:
     return dataclasses.replace(card, **{name: _checked(path, name, value) for name, value in overrides.items()})
 
 
-_CARD = FromFile(lambda path: read_object(path, what="model card", max_bytes=MAX_BYTES))
+_card_file = FromFile(lambda path: read_object(path, what="model card", max_bytes=MAX_BYTES))
 
 
 def _checked(path: Path, name: str, value: Any) -> Any:
@@ -99,7 +99,7 @@ def _checked(path: Path, name: str, value: Any) -> Any:
 def vocabulary_of(folder: Path) -> Mapping[str, Sequence[str]]:
     """What a toy model's card says that it can draw, by kind; nothing of any other model."""
     path = folder / FILE_NAME
-    found = _CARD(path).get("vocabulary") if path.is_file() else None
+    found = _card_file(path).get("vocabulary") if path.is_file() else None
     kinds = found if isinstance(found, dict) else {}
     return {kind: [str(name) for name in names] for kind, names in kinds.items() if isinstance(names, list)}
 
@@ -109,7 +109,7 @@ def unknown_words(model: Model, text: str) -> tuple[str, ...]:
     folder, words = Path(model.folder), set[str]()
     try:
         if text and vocabulary_of(folder):
-            words = words.union(*(_PIECES(path) for path in sorted(folder.glob("tokenizer*/tokenizer.json"))))
+            words = words.union(*(_pieces(path) for path in sorted(folder.glob("tokenizer*/tokenizer.json"))))
     except (ValueError, OSError):  # what is wrong with its files is told elsewhere
         return ()
     return tuple(dict.fromkeys(word for word in WORD.findall(text) if word.lower() not in words)) if words else ()
@@ -126,15 +126,13 @@ def why_unknown(model: Model, text: str) -> str:
     )
 
 
+@FromFile
 def _pieces(path: Path) -> Sequence[str]:
     """The whole words of a unigram tokenizer, in lower case: one of byte pairs spells any word out of letters."""
     model: Any = read_object(path, what="tokenizer", max_bytes=MAX_BYTES).get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     pieces = [entry[0] for entry in vocabulary if isinstance(entry, list)] if isinstance(vocabulary, list) else []
     return [piece[1:].lower() for piece in pieces if isinstance(piece, str) and piece.startswith(BEGIN)]
-
-
-_PIECES = FromFile(_pieces)
 
 
 def heads_of(config: Mapping[str, Any]) -> int:
@@ -187,4 +185,4 @@ def _find(folder: Path, question: Callable[[Configs], T]) -> T:
     except (ArithmeticError, AttributeError, IndexError, TypeError) as error:
         reason = f"has a wrong value ({str(error)[:200]})"
     # what was asked for last is what was being read when it failed
-    raise ValueError(worded("component {} of {}: its config {}; copy the model again", asked[-1], folder, reason))
+    raise BadInput("component {} of {}: its config {}; copy the model again", asked[-1], folder, reason)

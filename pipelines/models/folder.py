@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from ...parallel.wording import worded
+from ...parallel.errors import BadInput
 from ..families import FAMILIES
 from ..families.family import Family
 from .config import foreign_entry
@@ -56,9 +56,7 @@ def find_family(pipeline: str) -> Family:
 
         offer = ". The node Run Pipeline runs it as it is" if pipeline in class_names() else ""
         named = ", ".join(sorted(known))
-        raise ValueError(
-            worded("pipeline {!r} is not supported{}. Supported: {}{}", pipeline[:100], hint, named, offer)
-        )
+        raise BadInput("pipeline {!r} is not supported{}. Supported: {}{}", pipeline[:100], hint, named, offer)
     return known[pipeline]
 
 
@@ -70,19 +68,19 @@ def read_index(folder: Path, *, home: str = "") -> dict[str, Any]:
     """
     path = index_path(folder)
     if path is None:
-        raise ValueError(worded("{} is no model: it has no {}; give a folder in diffusers format", folder, INDEX))
+        raise BadInput("{} is no model: it has no {}; give a folder in diffusers format", folder, INDEX)
     # whether a modular index is right depends on the folder as well, so that only what its file says is kept
-    return dict(_NAMED(path)) if path.name == INDEX else _checked(path, _of_modular(path, _NAMED(path), home))
+    named = _read_named(path)
+    return dict(named) if path.name == INDEX else _checked(path, _of_modular(path, named, home))
 
 
+@FromFile
 def _read_named(path: Path) -> dict[str, Any]:
     """An index that names its pipeline."""
     index = read_object(path, what="model index")
     pipeline = index.get("_class_name")
     if isinstance(pipeline, list):
-        raise ValueError(
-            worded("{}: pipeline {} is code of the model's own, which is refused", path, str(pipeline)[:100])
-        )
+        raise BadInput("{}: pipeline {} is code of the model's own, which is refused", path, str(pipeline)[:100])
     if not isinstance(pipeline, str):
         raise ValueError(f"{path} does not name its pipeline (_class_name); copy the model again")
     return _checked(path, index) if path.name == INDEX else index
@@ -93,9 +91,6 @@ def _checked(path: Path, index: dict[str, Any]) -> dict[str, Any]:
         if _is_component(entry):
             _check_entry(path, name, entry)
     return index
-
-
-_NAMED = FromFile(_read_named)
 
 
 def index_path(folder: Path) -> Path | None:
@@ -223,9 +218,7 @@ def kind_of(class_name: str) -> Kind:
 def config_path(folder: Path, kind: Kind, name: str) -> Path:
     found = next((folder / config for config in CONFIGS[kind] if os.path.lexists(folder / config)), None)
     if found is None:
-        raise ValueError(
-            worded("component {}: {} has no {}; copy or pull the model again", name, folder, CONFIGS[kind][0])
-        )
+        raise BadInput("component {}: {} has no {}; copy or pull the model again", name, folder, CONFIGS[kind][0])
     return found
 
 

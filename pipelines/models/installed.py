@@ -3,13 +3,12 @@
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from ...parallel.errors import BadInput
 from ...parallel.wording import worded
 from ..families import OUTSIDE
-from ..families.family import Family
 from .component_files import inspect_model
 from .folder import INDEX, MODULAR_INDEX, index_path
 from .source import BUILTINS, hub_cache
@@ -32,16 +31,13 @@ class InstalledModel:
     # With what its family's stages were compared, and where they were not; nothing is known of one from outside.
     compared: str = ""
 
-    def to_plain(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def installed_models(model_dirs: Iterable[Path] = (), *, cache: Path | None = None) -> list[InstalledModel]:
     """All models found, usable or not. Reads headers only; `cache` None is the hub client's own folder."""
     found = [_describe(f"builtin:{name}", folder) for name, folder in sorted(BUILTINS.items())]
     for directory in model_dirs:
         if not directory.is_dir():
-            raise ValueError(worded("models folder {} does not exist; check the path", directory))
+            raise BadInput("models folder {} does not exist; check the path", directory)
         found.extend(_describe(str(folder), folder) for folder in model_folders(directory))
     hub = _hub_snapshots(hub_cache() if cache is None else cache)
     found.extend(_describe(name, snapshot, revision=snapshot.name) for name, snapshot in hub)
@@ -72,16 +68,9 @@ def _describe(name: str, folder: Path, *, revision: str = "") -> InstalledModel:
         found = inspect_model(folder).family
     except ValueError as error:
         return replace(told, problem=str(error))
-    return replace(told, family=found.name, does=found.does, compared=_compared(found))
-
-
-def _compared(family: Family) -> str:
-    if family.name in OUTSIDE:
-        return ""
-    return worded(
-        "with {} of diffusers: tiny random weights, fp32, on a CPU; not with published weights, in bf16, or on GPUs",
-        ", ".join(family.pipelines),
-    )
+    how = "with {} of diffusers: tiny random weights, fp32, on a CPU; not with published weights, in bf16, or on GPUs"
+    compared = "" if found.name in OUTSIDE else worded(how, ", ".join(found.pipelines))
+    return replace(told, family=found.name, does=found.does, compared=compared)
 
 
 def model_folders(directory: Path) -> Iterator[Path]:

@@ -183,7 +183,7 @@ def _settings(file: TensorFile, tensors: Mapping[str, TensorEntry]) -> dict[str,
     """What the file says of each layer, by the layer's name: in its metadata, or in a tensor beside the weight."""
     found: dict[str, Mapping[str, Any]] = {}
     if METADATA in file.metadata:
-        layers = parse_object(file.metadata[METADATA].encode(), what=f"{METADATA} of {file.path}").get("layers")
+        layers = parse_object(file.metadata[METADATA], what=f"{METADATA} of {file.path}").get("layers")
         if not isinstance(layers, dict):
             raise _refused(file, f"{METADATA} names no layers", "copy it again")
         for layer, said in layers.items():
@@ -272,7 +272,7 @@ def put_together(files: Sequence[TensorFile]) -> tuple[TensorFile, ...]:
     told = {name: text for file in files for name, text in file.metadata.items()}
     parts: dict[str, str] = {}
     for name in told:
-        said = parse_object(told[name].encode(), what=f"metadata of {name[:100]}") if told[name].startswith("{") else {}
+        said = parse_object(told[name], what=f"metadata of {name[:100]}") if told[name].startswith("{") else {}
         if said.get("_type", PLAIN_TENSOR) != PLAIN_TENSOR:
             _check_parts(name, said, held, place=str(files[0].path.parent))
             parts |= {part_of(name, part): name if part == "qdata" else "" for part in PARTS}

@@ -201,13 +201,13 @@ def read_object(path: Path, *, what: str, max_bytes: int = MAX_BYTES) -> dict[st
     return parse_object(read_bytes(path, what=what, max_bytes=max_bytes), what=f"{what} {path}")
 
 
-def parse_object(data: bytes, *, what: str) -> dict[str, Any]:
+def parse_object(data: str | bytes, *, what: str, remedy: str = "copy the model again") -> dict[str, Any]:
     try:
         value = parse_strict(data)
     except JsonFault as fault:
-        raise ValueError(f"{what} is not valid JSON ({fault.reason}); copy the model again") from None
+        raise ValueError(f"{what} is not valid JSON ({fault.reason}); {remedy}") from None
     if not isinstance(value, dict):
-        raise ValueError(f"{what} holds a {type(value).__name__} instead of an object; copy the model again")
+        raise ValueError(f"{what} holds a {type(value).__name__} instead of an object; {remedy}")
     return value
 
 

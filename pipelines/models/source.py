@@ -85,9 +85,7 @@ def resolve_source(
     """
     source = source.strip()
     if not source or "\0" in source or len(source) > 4096:
-        raise ValueError(
-            worded("source is {!r}; give a model folder, a hub id like org/name, or builtin:bobbin", source[:100])
-        )
+        raise BadInput("source is {!r}; give a model folder, a hub id like org/name, or builtin:bobbin", source[:100])
     is_builtin = source.startswith("builtin:")
     if not is_builtin and (JOINT.search(source) or source.lower().endswith((".safetensors", ".gguf", *PICKLES))):
         return _resolve_file(source, revision=revision, roots=roots, outlines=outlines)
@@ -100,10 +98,10 @@ def resolve_source(
         found = ResolvedSource(kind="builtin", folder=BUILTINS[name], id=source)
     else:
         near = difflib.get_close_matches(name, BUILTINS, n=1, cutoff=0.0)
-        raise ValueError(worded("there is no built-in model {!r}; did you mean builtin:{}?", name[:100], near[0]))
+        raise BadInput("there is no built-in model {!r}; did you mean builtin:{}?", name[:100], near[0])
     if revision:
-        raise ValueError(
-            worded("revision {!r} was given for {!r}; only hub ids have revisions, leave it empty", revision, source)
+        raise BadInput(
+            "revision {!r} was given for {!r}; only hub ids have revisions, leave it empty", revision, source
         )
     return found
 
@@ -121,22 +119,20 @@ def checkpoints_of(file: Path, components: Collection[str]) -> dict[str, Path]:
     """
     if "transformer_2" not in components:
         if "transformer" not in components:
-            raise ValueError(worded("{} is a transformer, and its base has none; use another base", file))
+            raise BadInput("{} is a transformer, and its base has none; use another base", file)
         return {"transformer": file}
     said = NOISE.search(file.name)
     if said is None:
-        raise ValueError(
-            worded(
-                "{} is one transformer, but its base has 2, and its name does not say which (high_noise or low_noise); "
-                "name both so, or use a model folder",
-                file,
-            )
+        raise BadInput(
+            "{} is one transformer, but its base has 2, and its name does not say which (high_noise or low_noise); "
+            "name both so, or use a model folder",
+            file,
         )
     folders = (file.parent, file.parent.parent / _opposite(file.parent.name))
     places = [folder / _opposite(file.name) for folder in folders]
     other = next((place for place in places if place.is_file()), None)
     if other is None:
-        raise ValueError(worded("{} is one of two experts; put the other, {}, beside it", file, places[0].name))
+        raise BadInput("{} is one of two experts; put the other, {}, beside it", file, places[0].name)
     which = said[1].lower()
     return {EXPERTS[which]: file, EXPERTS[OPPOSITES[which]]: other}
 
@@ -174,9 +170,9 @@ def _resolve_folder(source: str, roots: Sequence[Path] | None) -> ResolvedSource
     found, told = _find(source, roots), source[:300]
     if found is None:
         hint = " (a hub id looks like org/name)" if "/" not in source and "\\" not in source else ""
-        raise ValueError(worded("source {!r} does not exist; give a model folder{}, or builtin:bobbin", told, hint))
+        raise BadInput("source {!r} does not exist; give a model folder{}, or builtin:bobbin", told, hint)
     if not found.is_dir():
-        raise ValueError(worded("source {!r} is a file; give the folder that holds model_index.json", told))
+        raise BadInput("source {!r} is a file; give the folder that holds model_index.json", told)
     return ResolvedSource(kind="folder", folder=found, id=str(found))
 
 
@@ -186,39 +182,29 @@ def _resolve_file(
     file, base = split_source(source) if JOINT.search(source) else (source, "")
     told, name, suffix = file[:300], Path(file).name, Path(file).suffix
     if file.lower().endswith(PICKLES):
-        raise ValueError(
-            worded("source {!r} is a pickle, which can run code when opened; get the safetensors file", told)
-        )
+        raise BadInput("source {!r} is a pickle, which can run code when opened; get the safetensors file", told)
     found = _find(file, roots)
     if found is None:
-        raise ValueError(worded("source file {!r} does not exist; check the path", told))
+        raise BadInput("source file {!r} does not exist; check the path", told)
     if not found.is_file():
-        raise ValueError(
-            worded("source {!r} is not a file; give the folder without {}, or the file itself", told, suffix)
-        )
+        raise BadInput("source {!r} is not a file; give the folder without {}, or the file itself", told, suffix)
     if not base:
-        raise ValueError(
-            worded(
-                "source {!r} holds a transformer only; say which model gives the text encoders and the "
-                "VAE: '{}@FOLDER' or '{}@org/name'",
-                told,
-                name,
-                name,
-            )
+        raise BadInput(
+            "source {!r} holds a transformer only; say which model gives the text encoders and the "
+            "VAE: '{}@FOLDER' or '{}@org/name'",
+            told,
+            name,
+            name,
         )
     rest = resolve_source(base, revision=revision, roots=roots, outlines=outlines)
     if rest.file is not None:
-        raise ValueError(
-            worded("source {!r}: what follows '@' must be a model folder or a hub id, not a file", source[:300])
-        )
+        raise BadInput("source {!r}: what follows '@' must be a model folder or a hub id, not a file", source[:300])
     return ResolvedSource(kind="file", folder=rest.folder, file=found, id=f"{found}@{rest.id}", revision=rest.revision)
 
 
 def _resolve_hub(name: str, revision: str, *, outlines: Outlines | None) -> ResolvedSource:
     if revision and not REVISION.fullmatch(revision):
-        raise ValueError(
-            worded("revision {!r} is no branch, tag or commit; leave it empty for the default", revision[:100])
-        )
+        raise BadInput("revision {!r} is no branch, tag or commit; leave it empty for the default", revision[:100])
     if (folder := find_snapshot(name, revision)) is None:
         if outlines is not None and (outline := outlines(name, revision)) is not None:
             return ResolvedSource(kind="hub", folder=outline, id=name)

@@ -1,6 +1,7 @@
 """What a run costs: bytes against the strategies' own count, times against published ones, machines by name."""
 
 import dataclasses
+import importlib.metadata
 import json
 import statistics
 import threading
@@ -14,6 +15,7 @@ import pytest
 from bench import first_light
 from bench.published import predicted_only
 from latentloom.parallel.machine.folders import locked
+from latentloom.parallel.machine.machine import DeviceLink
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.pool import trial
 from latentloom.parallel.progress import Progress
@@ -30,9 +32,8 @@ from latentloom.pipelines.costs.machine import (
 from latentloom.pipelines.costs.measured import checked, fitted, keep, kept, machine_of
 from latentloom.pipelines.costs.run import Run, predict
 from latentloom.pipelines.costs.step import Demand, Step, step
-from latentloom.pipelines.forecast import here
+from latentloom.pipelines.forecast import here, known
 from latentloom.pipelines.forecast.asked import demand_of
-from latentloom.pipelines.forecast.known import key_of
 from latentloom.pipelines.forecast.memory import whole_bytes, work_of
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.shape import empty_canvas
@@ -373,15 +374,21 @@ def test_attention_and_memory_that_were_measured_at_two_sizes_are_predicted_at_b
     assert machine_of({**FOUND, "seen": {1: noisy}}).chip(1).query_s == 0.0
 
 
-def test_what_was_measured_is_kept_and_what_is_damaged_is_measured_anew(tmp_path: Path) -> None:
-    key = key_of(["cpu", "cpu"], ["a processor"], "", "2.13")
+def test_what_was_measured_is_kept_and_what_is_damaged_is_measured_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def key_with(module: Any, name: str, told: Any) -> str:
+        monkeypatch.setattr(module, name, lambda *_: told)
+        return known._key.__wrapped__(("cuda:0", "cuda:1"), ("a GPU", "a GPU"))
+
+    links = [DeviceLink(first="cuda:0", second="cuda:1", wire="NVLink, 18 lanes", is_direct=True)]
+    key = key_with(known, "links_now", [])
     assert kept(tmp_path, key) is None
     keep(FOUND, tmp_path, key)
     assert kept(tmp_path, key) == FOUND
-    wired = [("cuda:0", "cuda:1", "NVLink, 18 lanes", True)]
-    asked = ["cpu", "cpu"], ["a processor"], ""
-    others = [key_of(*asked, "2.14"), key_of(*asked, "2.13", wiring=wired), key_of(*asked, "2.13", num_sockets=2)]
-    assert len({key, *others}) == 4
+    versions = key_with(importlib.metadata, "version", "2.99"), key_with(known, "driver_version", "999.1")
+    others = *versions, key_with(known, "links_now", links), key_with(known, "num_sockets", 64)
+    assert len({key, *others}) == 5
     good = (tmp_path / f"{key}.json").read_text()
     none = [
         ("0.02", "-1"),

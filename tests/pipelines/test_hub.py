@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from latentloom.__main__ import main
 from latentloom.pipelines.hub import fetching as cache_files
 from latentloom.pipelines.hub import look as looking
-from latentloom.pipelines.hub.child import looked_at, outline_online
+from latentloom.pipelines.hub.child import looked_at, outline_anywhere
 from latentloom.pipelines.hub.fetching import fetch, had_bytes, is_whole, part_of, pull, remove
 from latentloom.pipelines.hub.look import Gated, HubFile, HubModel, NotFetched, open_hub
 from latentloom.pipelines.models.installed import installed_models
@@ -67,7 +67,7 @@ def test_a_look_tells_licence_access_size_and_family_and_fetches_no_weights(hub:
 def test_a_model_is_planned_by_the_headers_on_the_hub_and_nothing_of_it_stays(
     hub: FakeHub, cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outline_online.cache_clear()
+    outline_anywhere.cache_clear()
     weights_file = hub.folder / "transformer" / "diffusion_pytorch_model.safetensors"
     save_file(load_file(weights_file), weights_file, metadata={"format": "pt", "note": "kept"})
     asked = ["plan", "org/name", "--machine", "1xH100", "--json"]
@@ -82,7 +82,7 @@ def test_a_model_is_planned_by_the_headers_on_the_hub_and_nothing_of_it_stays(
     large = max(weights, key=lambda name: (hub.folder / name).stat().st_size)
     assert len(weights) == len(list(hub.folder.rglob("*.safetensors"))) and weights[large] < 120_000
     assert not cache.exists()
-    outline = outline_online("org/name", "") / weights_file.relative_to(hub.folder)
+    outline = outline_anywhere("org/name", "") / weights_file.relative_to(hub.folder)
     assert read_tensor_file(outline).metadata == {"format": "pt", "note": "kept"}, "which say how weights are packed"
     assert outline.stat().st_blocks * 512 < outline.stat().st_size / 2, "there are no weights"
     with pytest.raises(NotPulled):
@@ -92,7 +92,7 @@ def test_a_model_is_planned_by_the_headers_on_the_hub_and_nothing_of_it_stays(
 def test_what_the_hub_refuses_of_a_model_that_is_planned_is_one_sentence(
     hub: FakeHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outline_online.cache_clear()
+    outline_anywhere.cache_clear()
     assert main(["plan", "org/other", "--online"]) == 75
     assert "no model org/other on the hub" in capsys.readouterr().err
     hub.has_access = False

@@ -19,7 +19,7 @@ def test_built_in_folders_and_hub_models_are_listed(tiny: Callable[[str], Path],
         ("org/some/name", "sd3", "abc"),
     ]
     assert found[2].location == str(snapshot) and all(m.num_bytes > 100_000 and not m.problem for m in found)
-    assert found[0].to_plain()["family"] == "flux"
+    assert found[0].family == "flux"
 
 
 def test_a_model_that_cannot_be_used_says_why(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from latentloom.parallel.recent import Recent
 from latentloom.pipelines.models import regular_file
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.models.loras import installed
@@ -31,7 +32,7 @@ KOHYA = "lora_unet_double_blocks_0_img_attn_proj"
 @pytest.fixture(autouse=True)
 def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installed, "_FACTS", Unchanged())
-    monkeypatch.setattr(installed, "_verdicts", {})
+    monkeypatch.setattr(installed, "_VERDICTS", Recent(installed.MOST_VERDICTS))
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from latentloom.parallel.wording import text_id
 
 NAMED = re.compile(r"\{\w+\}")
 ROOT = Path(latentloom.__file__).parent
+WORDED_ERRORS = ("BadInput", "NotFetched", "Gated")
 TEXTS = ROOT / "ui" / "web" / "src" / "texts"
 
 
@@ -55,7 +56,10 @@ def _texts(node: ast.AST, *, bare: bool = False) -> Iterator[str]:
 
 
 def _is_worded(node: ast.AST) -> TypeGuard[ast.Call]:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "worded"
+    """Of `worded`, or of an error that is given a template and its values."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+        return False
+    return node.func.id == "worded" or (node.func.id in WORDED_ERRORS and len(node.args) > 1)
 
 
 def raised_in(path: Path) -> set[str]:

@@ -13,7 +13,6 @@ import contextlib
 import hashlib
 import os
 import re
-import threading
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ....parallel.recent import Recent
 from ....parallel.wording import worded
 from ...values import Model
 from ..folder import INDEX, MODULAR_INDEX
@@ -217,8 +217,7 @@ class Fit:
 
 _FACTS = Unchanged[LoraFacts | None](MOST_KEPT)  # of each file and of those of its name; None: no LoRA
 # What the model lacks of a LoRA's layers, as `what_differs` says it, by these layers and the model.
-_verdicts: dict[tuple[str, str, str, str], str | None] = {}
-_lock = threading.Lock()
+_VERDICTS = Recent[tuple[str | None]](MOST_VERDICTS)
 
 
 def installed_loras(
@@ -254,19 +253,13 @@ def fit_of(lora: LoraFacts, model: Model, held: Mapping[str, tuple[int, ...]]) -
 
 def _differs(lora: LoraFacts, model: Model, held: Mapping[str, tuple[int, ...]]) -> str | None:
     key = (lora.layers, model.fingerprint, model.source, model.family)
-    with _lock:
-        if key in _verdicts:
-            return _verdicts[key]
-    try:
-        file = read_tensor_file(lora.path)
-    except ValueError:  # gone since
-        return None
-    found = what_differs(file, model, held)
-    with _lock:
-        if len(_verdicts) >= MOST_VERDICTS:
-            _verdicts.clear()
-        _verdicts[key] = found
-    return found
+    if (known := _VERDICTS.get(key)) is None:
+        try:
+            known = (what_differs(read_tensor_file(lora.path), model, held),)
+        except ValueError:  # gone since
+            return None
+        _VERDICTS.put(key, known, {key: 1})  # counted, whatever their sizes
+    return known[0]
 
 
 def _candidates(model_dirs: Iterable[Path], end: float) -> Iterator[tuple[Path, frozenset[str]]]:

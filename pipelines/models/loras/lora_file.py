@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ....parallel.errors import BadInput
 from ....parallel.wording import worded
 from ...values import Model
 from ..component_files import inspect_components
 from ..config import foreign_entry
 from ..folder import read_index
-from ..regular_file import JsonFault, parse_strict
+from ..regular_file import parse_object
 from ..source import single_files
 from ..tensor_file import TensorEntry, TensorFile
 
@@ -60,11 +61,11 @@ def check_lora(file: TensorFile) -> None:
     """
     if not is_lora(file):
         some = ", ".join(sorted(file.tensors)[:2]) or "nothing"
-        raise ValueError(
-            worded("{} is no LoRA: it holds {}; use it as a model source, or give a LoRA file", file.path, some[:200])
+        raise BadInput(
+            "{} is no LoRA: it holds {}; use it as a model source, or give a LoRA file", file.path, some[:200]
         )
     if bad := next((name for name in file.tensors if not LAYER.fullmatch(name)), ""):
-        raise ValueError(worded("LoRA {}: {!r} is no name of a layer; get the file again", file.path, bad[:100]))
+        raise BadInput("LoRA {}: {!r} is no name of a layer; get the file again", file.path, bad[:100])
     ranks = ranks_in(file)
     whole = [max(entry.shape, default=0) for name, entry in file.tensors.items() if name.endswith(".lokr_w2")]
     _check_settings(file, max_rank=max(ranks + whole) if ranks else 0)
@@ -142,12 +143,7 @@ def _check_settings(file: TensorFile, *, max_rank: int) -> None:
     text = file.metadata.get(METADATA)
     if not text:
         return
-    try:
-        settings = parse_strict(text)
-    except JsonFault as fault:
-        raise ValueError(f"LoRA {file.path}: its {METADATA} is not valid JSON ({fault.reason}); get it again") from None
-    if not isinstance(settings, dict):
-        raise ValueError(f"LoRA {file.path}: its {METADATA} is no object; get the file again")
+    settings = parse_object(text, what=f"LoRA {file.path}: its {METADATA}", remedy="get the file again")
     is_whole = not max_rank and any("lokr" in name for name in file.tensors)  # as large as its layers, of any rank
     for key, value in settings.items():
         name = key.rpartition(".")[2]
