@@ -15,11 +15,11 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
 from ... import __version__
-from ..access.answers import plain
+from ..access.answers import V1, plain
 from ..access.gate import PREFIX
 from ..bundle import Bundle
 from ..contract.schema import definitions
-from ..errors import V1, NotHere
+from ..errors import NotHere
 from ..server import Server
 from . import apps, files, graphs, library, live_socket, page, runs
 from .following import Following
