@@ -19,7 +19,7 @@ from ..runs.once import Asked
 from ..server import Server
 from ..store.paging import FIRST_ROWS
 from ..views.devices import accelerators, asked_place, devices_now
-from .following import MOST_WAIT_S, Following
+from .following import MOST_WAIT_S, events, until_over
 from .requests import CONFLICT, KEYED, Before, Id, Key, Limit, NodeName, Responses, User, sends
 
 States = Annotated[list[run.State] | None, Query(description="Only runs in one of these states.")]
@@ -122,20 +122,18 @@ def _add_starts(router: APIRouter, server: Server) -> None:
 
 
 def _add_following(router: APIRouter, server: Server) -> None:
-    following = Following(server)
-
     @router.get("/runs/{id}")
     async def get_run(id: Id, user: User, request: Request, wait: Wait = 0.0) -> run.RunWithGraph:
         """One run with its nodes and its workflow; with `wait` once it is over, or as it is after so many seconds."""
         if wait:
-            await following.until_over(request, user, [id], wait)
+            await until_over(server, request, user=user, ids=[id], timeout_s=wait)
         return await run_in_threadpool(server.runs.get, user, id)
 
     @router.get("/runs/{id}/events", responses=EVENTS)
     async def run_events(id: Id, user: User, request: Request, last: LastEvent = "") -> Response:
         """What the run tells, as it happens: the lines of `latentloom run --json` as server-sent events, the last one a
         `result`. `Last-Event-ID` goes on behind one that was seen."""
-        return following.events(request, user, id)
+        return events(server, request, user=user, id=id)
 
 
 def _place(body: bodies.RunBody, own: Place) -> Place | None:

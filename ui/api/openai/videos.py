@@ -13,7 +13,7 @@ from ...live.state import MadeFile, RunRecord
 from ...runs.once import Asked
 from ...server import Server
 from ...store.paging import page_of
-from ..following import Following
+from ..following import until_over
 from ..requests import Id, Key, User, sends
 from .bodies import VideoBody, VideoDeleted, VideoError, VideoRow, VideosAnswer
 from .making import keep, start, why_not_made
@@ -27,7 +27,7 @@ After = Annotated[str, Query(max_length=64, description="The last one of the lis
 Variant = Literal["video", "thumbnail"]
 
 
-def add_routes(router: APIRouter, server: Server, following: Following) -> None:
+def add_routes(router: APIRouter, server: Server) -> None:
     runs, results = server.runs, server.results
 
     def found(user: str, id: str) -> RunRecord:
@@ -86,7 +86,7 @@ def add_routes(router: APIRouter, server: Server, following: Following) -> None:
         """Forget it, with its file; one that is being made is ended first."""
         found(user, id)
         await run_in_threadpool(runs.book.cancel, user, [id])
-        if not await following.until_over(request, user, [id], ENDING_S):
+        if not await until_over(server, request, user=user, ids=[id], timeout_s=ENDING_S):
             raise Conflict("the video has not ended as yet; delete it again in a moment")
         await run_in_threadpool(runs.delete, user, id)
         return VideoDeleted(id=id)
