@@ -108,9 +108,7 @@ class Door:
         name = host_name(header)
         if not name:
             return False
-        if is_loopback(name) or header.lower() == self.public_netloc.lower() or name == host_name(self.public_netloc):
-            return True
-        if name in self.names:
+        if is_loopback(name) or name in (host_name(self.public_netloc), *self.names):
             return True
         if is_loopback(self.host):
             return False

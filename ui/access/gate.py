@@ -128,11 +128,8 @@ class Gate:
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self.door.takes_host(host) and own_path(scope) not in PROBES:
             name = self.door.public_netloc or "localhost"
-            sentence = (
-                f"this server is not called {host[:100]!r}; open it as {name}, or start it with --root-path URL, "
-            )
-            sentence += "or with --allow-host NAME"
-            return HTTPException(403, sentence)
+            remedy = f"open it as {name}, or start it with --root-path URL, or with --allow-host NAME"
+            return HTTPException(403, f"this server is not called {host[:100]!r}; {remedy}")
         # reading, too: Gradio answers any origin, and one of its routes tells the cookie that is the login
         if origin is not None and not self.door.takes_origin(origin, host=host):
             sentence = f"the request comes from a page of {origin[:100]!r}; only this server's own page may send it"
