@@ -59,13 +59,9 @@ class Guard:
 
 
 def _is_open(scope: Scope) -> bool:
-    if scope["type"] == "websocket":
-        return False
-    path = own_path(scope)
-    if scope["method"] == "POST":
-        return LOGIN.fullmatch(path) is not None
-    if scope["method"] not in ("GET", "HEAD"):
-        return False
+    path, method = own_path(scope), scope.get("method")  # a websocket has none
+    if method not in ("GET", "HEAD"):
+        return method == "POST" and LOGIN.fullmatch(path) is not None
     if path == STARTED:
         return not getattr(scope["app"], "startup_events_triggered", True)
     return OPEN.fullmatch(path) is not None

@@ -14,7 +14,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.routing import BaseRoute
 
 from ... import __version__
-from ..access.answers import V1, plain
+from ..access.answers import V1
 from ..access.gate import PREFIX
 from ..bundle import Bundle
 from ..contract.schema import definitions
@@ -60,14 +60,11 @@ def make_router(server: Server, bundle: Bundle | None, beside: Sequence[BaseRout
     videos.add_routes(v1, server)
     router.routes.extend(_closed(v1).routes)
 
+    @router.get("/openapi.json", include_in_schema=False)
     @cache
-    def openapi_data() -> dict[str, Any]:
+    def openapi() -> dict[str, Any]:
         """Made for who asks: it takes as long as all the routes, and no page needs it."""
         return described([*router.routes, *beside])
-
-    @router.get("/openapi.json", include_in_schema=False)
-    def openapi() -> Response:
-        return plain(openapi_data())
 
     return _closed(router)
 

@@ -8,7 +8,6 @@ from starlette.concurrency import run_in_threadpool
 
 from ...nodes.graph.graph import graph_from_plain
 from ...parallel.wording import worded
-from ...pipelines.values import Place
 from ..access.answers import picture
 from ..contract import bodies, run
 from ..contract.kept import Upload
@@ -97,7 +96,10 @@ def _add_starts(router: APIRouter, server: Server) -> None:
         by = Asked.of(key, "runs", body.model_dump_json())
 
         def submit() -> run.Submitted:
-            graph, place = graph_from_plain(body.graph), _place(body, settings.place)
+            graph, place = graph_from_plain(body.graph), None
+            if body.devices.strip() or body.plan.strip():
+                here = accelerators(devices_now())
+                place = asked_place(body.devices, body.plan, own=settings.place, here=here)
             asked = body.model_dump(include={"overrides", "sweep", "targets", "workflow_id", "priority"})
             return runs.submit(user, graph, place=place, is_forced=body.force, asked_by=by, **asked)
 
@@ -134,12 +136,6 @@ def _add_following(router: APIRouter, server: Server) -> None:
         """What the run tells, as it happens: the lines of `latentloom run --json` as server-sent events, the last one a
         `result`. `Last-Event-ID` goes on behind one that was seen."""
         return events(server, request, user=user, id=id)
-
-
-def _place(body: bodies.RunBody, own: Place) -> Place | None:
-    if not body.devices.strip() and not body.plan.strip():
-        return None
-    return asked_place(body.devices, body.plan, own=own, here=accelerators(devices_now()))
 
 
 def _add_results(router: APIRouter, server: Server) -> None:
