@@ -137,8 +137,13 @@ def login_routes(settings: Settings, *, throttle: Throttle | None = None) -> lis
             )
             if not is_right:
                 raise HTTPException(400, "name and password do not belong together; correct one of them")
-        except HTTPException as refused:
-            return _told(refused, is_browser="sec-fetch-mode" in request.headers)
+        except HTTPException as told:
+            is_late, is_browser = told.status_code == 429, "sec-fetch-mode" in request.headers
+            # Gradio's page reacts to 400 and to no other refusal, so a browser gets that also where it has to wait
+            answer = refused(told.detail, 400 if is_late and is_browser else told.status_code)
+            if is_late:
+                answer.headers["Retry-After"] = str(round(MAX_WAIT_S))
+            return answer
         answer = plain({"success": True})
         secure = is_secure or request.url.scheme == "https"
         session = _begin_session(request.app, name)
@@ -159,15 +164,6 @@ def login_routes(settings: Settings, *, throttle: Throttle | None = None) -> lis
         return Response(headers={"Cache-Control": "no-store"})
 
     return list(router.routes)
-
-
-def _told(refused: HTTPException, *, is_browser: bool) -> Response:
-    is_late = refused.status_code == 429
-    # Gradio's page reacts to 400 and to no other refusal, so a browser gets that also where it has to wait
-    answer = error_answer(HTTPException(400, refused.detail) if is_browser and is_late else refused, "POST /login")
-    if is_late:
-        answer.headers["Retry-After"] = str(round(MAX_WAIT_S))
-    return answer
 
 
 async def _form(request: Request) -> tuple[str, str]:
