@@ -20,6 +20,7 @@ from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ...parallel.machine.folders import write_bytes
 from ..errors import NotLoggedIn, OutOfScope
 from .address import asker_of
 from .answers import error_answer, in_form_of, plain, refused
@@ -104,10 +105,7 @@ def read_key(data_dir: Path) -> bytes:
     try:
         if path.is_file() and len(key := path.read_bytes()) == KEY_BYTES:
             return key
-        path.unlink(missing_ok=True)
-        key = secrets.token_bytes(KEY_BYTES)
-        path.touch(mode=0o600, exist_ok=False)
-        path.write_bytes(key)
+        write_bytes(path, key := secrets.token_bytes(KEY_BYTES))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ValueError(f"{path} cannot be used ({reason}); choose another folder with --data-dir") from None

@@ -9,12 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import psutil
 from prometheus_client import CollectorRegistry, Metric, generate_latest, start_http_server
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    SummaryMetricFamily,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, SummaryMetricFamily
 
 from ...parallel.machine.now import devices_now
 from ..runs.tally import BUCKETS_S, COUNTS, Seconds

@@ -1,5 +1,6 @@
 """The routes about videos: asked for, looked at, listed, fetched, deleted; each is a run, and kept as one."""
 
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -31,13 +32,10 @@ def add_routes(router: APIRouter, server: Server) -> None:
     runs, results = server.runs, server.results
 
     def found(user: str, id: str) -> RunRecord:
-        try:
-            run = runs.book.get(user, id)
-        except NotHere:
-            run = None
-        if run is None or run.asked_as.get("object") != "video":
-            raise Wrong(worded("there is no video {!r}; it may have been deleted", id[:40]), param="id", status=404)
-        return run
+        with suppress(NotHere):
+            if (run := runs.book.get(user, id)).asked_as.get("object") == "video":
+                return run
+        raise Wrong(worded("there is no video {!r}; it may have been deleted", id[:40]), param="id", status=404)
 
     @router.post("/videos", openapi_extra=takes(VideoBody, "input_reference"))
     async def create_video(request: Request, user: User, key: Key = "") -> VideoRow:
