@@ -24,19 +24,15 @@ logger = logging.getLogger("latentloom")
 PREFIX = "/loom"
 MIB = 1 << 20
 JSON_BYTES = 8 * MIB
-GRADIO_BYTES = 1 * MIB  # of what is not under /loom
-LOGIN_BYTES = 16 << 10  # anybody may send one, and hold a connection for as long as it may take to come
-THUMB_BYTES = 1 * MIB
 UPLOAD_BYTES = 64 * MIB
-OPEN_BYTES = 512 * MIB  # a video may carry a workflow, too
 
 BODY_LIMITS = (
-    (re.compile(r"/loom/open"), OPEN_BYTES),
+    (re.compile(r"/loom/open"), 512 * MIB),  # a video may carry a workflow, too
     (re.compile(r"/loom/uploads"), UPLOAD_BYTES),
-    (re.compile(r"/loom/workflows/[^/]+/thumb"), THUMB_BYTES),
+    (re.compile(r"/loom/workflows/[^/]+/thumb"), 1 * MIB),
     (re.compile(r"/v1/(images/edits|videos)"), UPLOAD_BYTES),
-    (re.compile(r"/login/?"), LOGIN_BYTES),
-    (re.compile(r"(?!/loom/).*", re.DOTALL), GRADIO_BYTES),
+    (re.compile(r"/login/?"), 16 << 10),  # anybody may send one, and hold a connection as long as it may take to come
+    (re.compile(r"(?!/loom/).*", re.DOTALL), 1 * MIB),  # Gradio's
 )
 CALL = re.compile(r"(/gradio_api)?/run/predict/?")  # by which the page tells Gradio that another tab is shown
 PROGRAMS = f"programs run workflows by POST {PREFIX}/workflows/NAME/runs"

@@ -26,8 +26,6 @@ Search = Annotated[
     str, Query(max_length=400, description="Words, and what values were: `star steps:16 tag:best is:starred -blue`.")
 ]
 BatchId = Annotated[str, Query(max_length=64, description="Only runs that one request started.")]
-
-
 WorkflowName = Annotated[str, Path(min_length=1, max_length=200)]
 Wait = Annotated[float, Query(ge=0, le=MOST_WAIT_S, description="Seconds to wait at most until it is over.")]
 LastEvent = Annotated[str, Header(alias="Last-Event-ID", max_length=64, description="Of the last that was seen.")]
