@@ -4,7 +4,6 @@ foreign: of another page or host. not-allowed: no such method. too-large, not-js
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from ..parallel.errors import BadInput, LoomError
 
@@ -82,15 +81,3 @@ STATUS_CODES: Mapping[int, str] = {
 def error_body(sentence: str, status: int) -> dict[str, str]:
     """The JSON of an answer that no exception stands behind."""
     return {"error": sentence, "code": STATUS_CODES.get(status, BadInput.code if status < 500 else LoomError.code)}
-
-
-V1 = "/v1"  # below which refusals have OpenAI's form
-OPENAI_CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
-OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-
-
-def openai_body(told: Mapping[str, Any], status: int, *, param: str | None = None, code: str = "") -> dict[str, Any]:
-    """A refusal in OpenAI's form; `param` is the field that it is about."""
-    kind = OPENAI_TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
-    known = code or OPENAI_CODES.get(status, told["code"])
-    return {"error": {"message": told["error"], "type": kind, "param": param, "code": known}}

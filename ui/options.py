@@ -93,7 +93,7 @@ def read_settings(arguments: argparse.Namespace, *, place: Place, token: str = "
     has_auth = bool(arguments.auth or arguments.tokens or token)
     most = [getattr(arguments, name, None) for name in ("max_waiting", "max_runs")]
     quota = arguments.user_quota * 1024**3
-    if not 0 < quota < math.inf:
+    if not 1 <= quota < math.inf:
         raise ValueError(
             f"--user-quota is {arguments.user_quota:g}; give GiB above 0, such as 20, or as many as the disk has"
         )

@@ -81,8 +81,6 @@ class Settings:
             raise ValueError(
                 f"--root-path {self.root_path} is a path of the server's own; choose another, such as /studio"
             )
-        if self.user_bytes <= 0:
-            raise ValueError("--user-quota is not above 0; give GiB, such as 20")
         for proxy in self.trusted_proxies:
             read_network(proxy)
 

@@ -12,8 +12,9 @@ from support.raw_requests import Asked, ask, ask_each
 FORM = ("Content-Type", "application/x-www-form-urlencoded")
 
 
-def test_an_address_that_asks_for_too_much_at_a_time_waits_and_others_do_not() -> None:
+def test_an_address_that_asks_for_too_much_at_a_time_waits_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind a proxy, too, whose connections have no limit."""
+    monkeypatch.setattr(limits, "MAX_ASKING", 2)
     release = asyncio.Event()
 
     async def slow(scope: Any, receive: Any, send: Any) -> None:
@@ -22,7 +23,7 @@ def test_an_address_that_asks_for_too_much_at_a_time_waits_and_others_do_not() -
         await send({"type": "http.response.body"})
 
     async def statuses() -> list[int]:
-        gate = limits.Gate(slow, Door(host="127.0.0.1"), trusted=("127.0.0.1",), max_asking=2)
+        gate = limits.Gate(slow, Door(host="127.0.0.1"), trusted=("127.0.0.1",))
         users = [("x-forwarded-for", "192.0.2.1")] * 4 + [("x-forwarded-for", "192.0.2.2")] + [("x-a", "proxy's")] * 4
         tasks = [asyncio.create_task(ask(gate, Asked(headers=(user,)))) for user in users]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

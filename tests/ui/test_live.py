@@ -2,10 +2,14 @@
 
 import asyncio
 import threading
+from types import SimpleNamespace
+
+import pytest
 
 from latentloom.nodes.execution.events import Event
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.ui.contract.run import QueuePlace
+from latentloom.ui.live import live as live_module
 from latentloom.ui.live.live import KEPT_NODES, KEPT_REMOVALS, KEPT_RUNS, Live, PageSeen
 from latentloom.ui.live.state import NodeState, RunRecord, after
 
@@ -73,9 +77,10 @@ def test_a_slow_page_gets_the_newest_state_only() -> None:
     assert live.changes("ada", seen) is None
 
 
-def test_the_newest_event_dates_a_message() -> None:
+def test_the_newest_event_dates_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter(range(100, 200))
-    live, seen = Live(clock=lambda: float(next(times))), PageSeen()
+    monkeypatch.setattr(live_module, "time", SimpleNamespace(time=lambda: float(next(times))))
+    live, seen = Live(), PageSeen()
     live.put_run(run("one"))
     live.put_node("one", "a", NodeState(done=1))
     message = live.changes("ada", seen)

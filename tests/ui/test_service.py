@@ -145,6 +145,7 @@ def test_without_its_package_metrics_are_refused_by_name(
     service: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    monkeypatch.delitem(sys.modules, "latentloom.ui.service.metrics", raising=False)
     answer = service.get("/metrics", headers=MINE)
     assert answer.status_code == 404 and "pip install 'latentloom[serve]'" in answer.json()["error"]
     folders = ["--data-dir", str(tmp_path / "d"), "--output-dir", str(tmp_path / "o"), "--port", "7999"]

@@ -38,7 +38,7 @@ def asker_of(scope: Mapping[str, Any], trusted: Sequence[str]) -> Asker:
     hops = forwarded(scope)
     # All hops before the last are whatever the client claims. A trusted peer that names none is itself the address.
     hop = _without_port(hops[-1].rpartition(",")[2].strip()) if hops else ""
-    named = hop if _peer(hop) is not None else peer
+    named = hop if _address(hop) is not None else peer
     return Asker(_counted(named), is_proxy=is_trusted(named, trusted))
 
 
@@ -48,7 +48,7 @@ def forwarded(scope: Mapping[str, Any]) -> list[str]:
 
 def is_trusted(peer: str, trusted: Sequence[str]) -> bool:
     """Whether an address is one of the proxies, each an address or a network."""
-    address = _peer(peer)
+    address = _address(peer)
     return address is not None and any(address in read_network(each) for each in trusted)
 
 
@@ -65,7 +65,7 @@ def read_network(text: str) -> Network:
 
 
 def _counted(text: str) -> str:
-    address = _peer(text)
+    address = _address(text)
     if isinstance(address, ipaddress.IPv6Address) and not address.is_loopback:
         return str(ipaddress.ip_network((address, HOME_BITS), strict=False))
     return text if address is None else str(address)
@@ -78,17 +78,13 @@ def _without_port(hop: str) -> str:
     return hop.partition(":")[0] if hop.count(":") == 1 else hop
 
 
-def _peer(text: str) -> Address | None:
-    # a socket that listens for both kinds tells an IPv4 peer as ::ffff:192.0.2.1
-    address = _address(text)
-    return getattr(address, "ipv4_mapped", None) or address
-
-
 def _address(text: str) -> Address | None:
+    # a socket that listens for both kinds tells an IPv4 peer as ::ffff:192.0.2.1
     try:
-        return ipaddress.ip_address(text)
+        address = ipaddress.ip_address(text)
     except ValueError:
         return None
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 LOOPBACK_NAMES = ("localhost", "localhost.localdomain")
@@ -108,9 +104,7 @@ class Door:
         name = host_name(header)
         if not name:
             return False
-        if is_loopback(name) or header.lower() == self.public_netloc.lower() or name == host_name(self.public_netloc):
-            return True
-        if name in self.names:
+        if is_loopback(name) or name in (host_name(self.public_netloc), *self.names):
             return True
         if is_loopback(self.host):
             return False

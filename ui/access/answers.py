@@ -21,13 +21,16 @@ from starlette.types import Send as Sends
 from ...nodes.graph.problems import GraphError, short
 from ...parallel.errors import LoomError, code_of, kind_of
 from ...parallel.wording import with_words, worded
-from ..errors import V1, NotHere, error_body, openai_body
+from ..errors import NotHere, error_body
 
 logger = logging.getLogger("latentloom")
 
 MAX_PROBLEMS = 1000
-KEPT_HEADERS = "Retry-After", "WWW-Authenticate"  # of a refusal, in whatever form
-AGAIN_S = {429: 10, 503: 5}  # after how many seconds who was refused may ask again
+# What goes along with a status: in how many seconds one may ask again, and what a login is.
+BESIDE = {429: {"Retry-After": "10"}, 503: {"Retry-After": "5"}, 401: {"WWW-Authenticate": "Bearer"}}
+V1 = "/v1"  # below which refusals have OpenAI's form
+OPENAI_CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
+OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 # What a browser may show in the page; anything else is a download.
 MEDIA_TYPES = {
     **{f".{kind}": f"image/{kind}" for kind in ("png", "jpeg", "webp")},
@@ -42,7 +45,8 @@ KEEP = "private, max-age=86400, immutable"
 
 def plain(data: Any, status: int = 200) -> Response:
     """JSON data with the words of its sentences; it changes, so nobody keeps it."""
-    return JSONResponse(with_words(data), status_code=status, headers={"Cache-Control": "no-store"})
+    headers = {"Cache-Control": "no-store", **BESIDE.get(status, {})}
+    return JSONResponse(with_words(data), status_code=status, headers=headers)
 
 
 def refused(sentence: str, status: int) -> Response:
@@ -51,27 +55,7 @@ def refused(sentence: str, status: int) -> Response:
 
 
 def error_answer(error: Exception, where: str) -> Response:
-    """One sentence with the status that fits, and when to come again. What nobody foresaw is logged and told without
-    its details."""
-    answer = _error_answer(error, where)
-    if answer.status_code in AGAIN_S:
-        answer.headers["Retry-After"] = str(AGAIN_S[answer.status_code])
-    if answer.status_code == 401:
-        answer.headers["WWW-Authenticate"] = "Bearer"
-    return answer
-
-
-def in_form_of(path: str, answer: Response, *, param: str | None = None, code: str = "") -> Response:
-    """A refusal as whoever asked for this path reads it: below /v1 in OpenAI's form."""
-    if not path.startswith(f"{V1}/"):
-        return answer
-    told = openai_body(json.loads(bytes(answer.body)), answer.status_code, param=param, code=code)
-    made = plain(told, answer.status_code)
-    made.headers.update({name: answer.headers[name] for name in KEPT_HEADERS if name in answer.headers})
-    return made
-
-
-def _error_answer(error: Exception, where: str) -> Response:
+    """One sentence with the status that fits. What nobody foresaw is logged and told without its details."""
     if isinstance(error, HTTPException):
         return refused(str(error.detail), error.status_code)
     if isinstance(error, RequestValidationError):
@@ -88,6 +72,17 @@ def _error_answer(error: Exception, where: str) -> Response:
     logger.error("%s failed", where, exc_info=error)
     reason = worded("the server failed with {}; its log says where; try again, or report it", type(error).__name__)
     return plain({**told, "error": reason}, status)
+
+
+def in_form_of(path: str, answer: Response, *, param: str | None = None, code: str = "") -> Response:
+    """A refusal as whoever asked for this path reads it: below /v1 in OpenAI's form, with the field that it is
+    about."""
+    if not path.startswith(f"{V1}/"):
+        return answer
+    told, status = json.loads(bytes(answer.body)), answer.status_code
+    kind = OPENAI_TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
+    known = code or OPENAI_CODES.get(status, told["code"])
+    return plain({"error": {"message": told["error"], "type": kind, "param": param, "code": known}}, status)
 
 
 def _invalid(error: RequestValidationError) -> Response:
@@ -134,7 +129,7 @@ class _KeptFile(FileResponse):
         except (RuntimeError, FileNotFoundError):
             if Path(self.path).exists():
                 raise
-            await JSONResponse(error_body(_gone(self.filename or ""), 404), 404)(scope, receive, send)
+            await refused(_gone(self.filename or ""), 404)(scope, receive, send)
 
 
 def _gone(name: str) -> str:

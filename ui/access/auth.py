@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 LOCAL = "local"  # the user where nobody logs in
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 MAX_FILE_BYTES = 1 << 20
-REMEDY = "give a file of name:password lines"
 COOKIES = ("access-token-{}", "access-token-unsecure-{}")  # in which Gradio looks for a session, first to last
 # Of scrypt (RFC 7914): 16 MiB and some 50 ms for each try.
 COST, BLOCK, LANES = 1 << 14, 8, 1
@@ -45,8 +44,9 @@ def is_password(known: str, given: str) -> bool:
     return hmac.compare_digest(known.encode(), given.encode())
 
 
-def read_file(file: Path, option: str, remedy: str) -> tuple[str, int]:
-    """Its text, and who may read it (`st_mode`). Raises `ValueError`."""
+def read_lines(file: Path, option: str, remedy: str) -> tuple[dict[str, str], int]:
+    """Its lines by what they are called, without comments and empty ones; and who may read it (`st_mode`). Raises
+    `ValueError`."""
     try:
         with file.open("rb") as opened:
             mode, data = os.fstat(opened.fileno()).st_mode, opened.read(MAX_FILE_BYTES + 1)
@@ -57,18 +57,17 @@ def read_file(file: Path, option: str, remedy: str) -> tuple[str, int]:
         raise ValueError(f"{option} {file} is not text; {remedy}") from None
     if len(data) > MAX_FILE_BYTES:
         raise ValueError(f"{option} {file} is larger than {MAX_FILE_BYTES} bytes; {remedy}")
-    return text, mode
+    lines = {f"line {number} of {option} {file}": line for number, line in enumerate(text.splitlines(), start=1)}
+    return {where: line for where, line in lines.items() if line.strip() and not line.lstrip().startswith("#")}, mode
 
 
 def read_users(file: Path) -> dict[str, str]:
     """Passwords by name, or their hashes, from lines `name:password`. Raises `ValueError` for a file that holds a
     password and that others can read, too."""
-    text, mode = read_file(file, "--auth", REMEDY)
+    lines, mode = read_lines(file, "--auth", "give a file of name:password lines")
     users: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        where, (name, colon, password) = f"line {number} of --auth {file}", line.partition(":")
+    for where, line in lines.items():
+        name, colon, password = line.partition(":")
         name = name.strip()
         if not colon or not password or NAME.fullmatch(name) is None:
             raise ValueError(

@@ -112,15 +112,10 @@ class Connection(H11Protocol):
         self.transport.abort()
 
     def _look(self) -> None:
-        state = self.conn.their_state
-        if self.transport.is_closing() or self.is_websocket:
-            self._expect("")
-        elif state is h11.IDLE:
-            self._expect("header")
-        elif state is h11.SEND_BODY:
-            self._expect("rest" if self.cycle is not None and self.cycle.response_complete else "body")
-        else:
-            self._expect("")
+        is_answered = self.cycle is not None and self.cycle.response_complete
+        phases: dict[Any, Phase] = {h11.IDLE: "header", h11.SEND_BODY: "rest" if is_answered else "body"}
+        is_over = self.transport.is_closing() or self.is_websocket
+        self._expect("" if is_over else phases.get(self.conn.their_state, ""))
 
     def _expect(self, phase: Phase) -> None:
         if phase == self._phase:  # its time runs from its beginning, whatever dribbles in meanwhile

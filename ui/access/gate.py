@@ -4,40 +4,35 @@ A plain ASGI middleware, so that a request is refused before anything reads its 
 """
 
 import asyncio
-import json
 import logging
 import re
 from collections import Counter
 from collections.abc import Sequence
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...parallel.errors import LoomError
 from ...parallel.wording import worded
-from ..errors import V1, error_body, openai_body
 from .address import Door, asker_of, forwarded, is_trusted
+from .answers import in_form_of, refused
 
 logger = logging.getLogger("latentloom")
 
 PREFIX = "/loom"
 MIB = 1 << 20
 JSON_BYTES = 8 * MIB
-GRADIO_BYTES = 1 * MIB  # of what is not under /loom
-LOGIN_BYTES = 16 << 10  # anybody may send one, and hold a connection for as long as it may take to come
-THUMB_BYTES = 1 * MIB
 UPLOAD_BYTES = 64 * MIB
-OPEN_BYTES = 512 * MIB  # a video may carry a workflow, too
 
 BODY_LIMITS = (
-    (re.compile(r"/loom/open"), OPEN_BYTES),
+    (re.compile(r"/loom/open"), 512 * MIB),  # a video may carry a workflow, too
     (re.compile(r"/loom/uploads"), UPLOAD_BYTES),
-    (re.compile(r"/loom/workflows/[^/]+/thumb"), THUMB_BYTES),
+    (re.compile(r"/loom/workflows/[^/]+/thumb"), 1 * MIB),
     (re.compile(r"/v1/(images/edits|videos)"), UPLOAD_BYTES),
-    (re.compile(r"/login/?"), LOGIN_BYTES),
-    (re.compile(r"(?!/loom/).*", re.DOTALL), GRADIO_BYTES),
+    (re.compile(r"/login/?"), 16 << 10),  # anybody may send one, and hold a connection as long as it may take to come
+    (re.compile(r"(?!/loom/).*", re.DOTALL), 1 * MIB),  # Gradio's
 )
 CALL = re.compile(r"(/gradio_api)?/run/predict/?")  # by which the page tells Gradio that another tab is shown
 PROGRAMS = f"programs run workflows by POST {PREFIX}/workflows/NAME/runs"
@@ -51,11 +46,11 @@ PROBES = ("/health", "/livez", "/readyz")  # which say so little that who asks u
 MAX_ASKING = 512  # requests of one address that are being answered, streams and websockets included
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 BODY_WAIT_S = 60.0  # how long the next piece of a body may take
-DEFAULT_HEADERS = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"referrer-policy", b"same-origin"),
-)
+DEFAULT_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",
+}
 
 CROWDED = HTTPException(429, f"{MAX_ASKING} requests of your address are being answered; wait for one of them")
 UNREADABLE = HTTPException(400, "the request cannot be read; send what the page sends")
@@ -65,11 +60,10 @@ STALLED = HTTPException(408, f"the rest of the request stopped coming for {BODY_
 class Gate:
     """Wraps the whole app."""
 
-    def __init__(self, app: ASGIApp, door: Door, trusted: Sequence[str] = (), max_asking: int = MAX_ASKING) -> None:
+    def __init__(self, app: ASGIApp, door: Door, trusted: Sequence[str] = ()) -> None:
         self.app = app
         self.door = door
         self.trusted = trusted
-        self.max_asking = max_asking
         self._asking: Counter[str] = Counter()
         self._has_warned = False
 
@@ -80,13 +74,12 @@ class Gate:
         limit = body_limit(own_path(scope))
         # from what is cheapest to ask on: nothing of a request that is refused is read, or counted
         if (refusal := self._refusal(scope, limit)) is not None:
-            await _refuse(scope, send, refusal)
+            await _refuse(scope, receive, send, refusal)
             return
         self._warn_of_proxy(scope)
         asker = asker_of(scope, self.trusted)
-        address = asker.address
-        if self._asking[address] >= self.max_asking and not asker.is_proxy:
-            await _refuse(scope, send, CROWDED)
+        if self._asking[address := asker.address] >= MAX_ASKING and not asker.is_proxy:
+            await _refuse(scope, receive, send, CROWDED)
             return
         self._asking[address] += 1
         try:
@@ -113,7 +106,7 @@ class Gate:
         if scope["type"] == "websocket":
             await self.app(scope, receive, send)
             return
-        counted = _Counted(receive, send, limit, own_path(scope))
+        counted = _Counted(scope, receive, send, limit)
         try:
             await self.app(scope, counted.receive, counted.send)
         except CutOff:
@@ -131,11 +124,8 @@ class Gate:
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self.door.takes_host(host) and own_path(scope) not in PROBES:
             name = self.door.public_netloc or "localhost"
-            sentence = (
-                f"this server is not called {host[:100]!r}; open it as {name}, or start it with --root-path URL, "
-            )
-            sentence += "or with --allow-host NAME"
-            return HTTPException(403, sentence)
+            remedy = f"open it as {name}, or start it with --root-path URL, or with --allow-host NAME"
+            return HTTPException(403, f"this server is not called {host[:100]!r}; {remedy}")
         # reading, too: Gradio answers any origin, and one of its routes tells the cookie that is the login
         if origin is not None and not self.door.takes_origin(origin, host=host):
             sentence = f"the request comes from a page of {origin[:100]!r}; only this server's own page may send it"
@@ -172,10 +162,10 @@ class CutOff(LoomError, HTTPException):
 class _Counted:
     """The two ends of a request, with its body counted as it arrives (it may come without a length)."""
 
-    def __init__(self, receive: Receive, send: Send, limit: int, path: str) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
+        self._scope = scope
         self._receive = receive
         self._send = send
-        self._path = path
         self._limit = limit
         self._num_bytes = 0
         self._is_whole = False
@@ -204,10 +194,9 @@ class _Counted:
             return
         if message["type"] == "http.response.start":
             self._has_begun = True
-            headers = message.get("headers", [])
-            present = {name.lower() for name, _ in headers}
-            missing = [header for header in DEFAULT_HEADERS if header[0] not in present]
-            message = {**message, "headers": [*headers, *missing]}
+            headers = MutableHeaders(scope=message)
+            for name, value in DEFAULT_HEADERS.items():
+                headers.setdefault(name, value)
         await self._send(message)
 
     async def finish(self, refusal: HTTPException | None = None) -> None:
@@ -215,19 +204,13 @@ class _Counted:
         self._refusal = refusal or self._refusal
         if not self._has_begun and self._refusal is not None:
             self._has_begun = True
-            await _answer(self._send, self._refusal, self._path)
+            await _refuse(self._scope, self._receive, self._send, self._refusal)
 
 
-async def _refuse(scope: Scope, send: Send, refusal: HTTPException) -> None:
+async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: HTTPException) -> None:
     if scope["type"] == "websocket":  # before it is accepted: the server answers the handshake with 403
         await send({"type": "websocket.close", "code": 1008, "reason": refusal.detail[:120]})
-    else:
-        await _answer(send, refusal, own_path(scope))
-
-
-async def _answer(send: Send, refusal: HTTPException, path: str) -> None:
-    told, status = error_body(refusal.detail, refusal.status_code), refusal.status_code
-    body = json.dumps(openai_body(told, status) if path.startswith(f"{V1}/") else told).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *DEFAULT_HEADERS]
-    await send({"type": "http.response.start", "status": refusal.status_code, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+        return
+    answer = in_form_of(own_path(scope), refused(refusal.detail, refusal.status_code))
+    answer.headers.update(DEFAULT_HEADERS)
+    await answer(scope, receive, send)

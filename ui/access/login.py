@@ -20,6 +20,7 @@ from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ...parallel.machine.folders import write_bytes
 from ..errors import NotLoggedIn, OutOfScope
 from .address import asker_of
 from .answers import error_answer, in_form_of, plain, refused
@@ -59,13 +60,9 @@ class Guard:
 
 
 def _is_open(scope: Scope) -> bool:
-    if scope["type"] == "websocket":
-        return False
-    path = own_path(scope)
-    if scope["method"] == "POST":
-        return LOGIN.fullmatch(path) is not None
-    if scope["method"] not in ("GET", "HEAD"):
-        return False
+    path, method = own_path(scope), scope.get("method")  # a websocket has none
+    if method not in ("GET", "HEAD"):
+        return method == "POST" and LOGIN.fullmatch(path) is not None
     if path == STARTED:
         return not getattr(scope["app"], "startup_events_triggered", True)
     return OPEN.fullmatch(path) is not None
@@ -108,10 +105,7 @@ def read_key(data_dir: Path) -> bytes:
     try:
         if path.is_file() and len(key := path.read_bytes()) == KEY_BYTES:
             return key
-        path.unlink(missing_ok=True)
-        key = secrets.token_bytes(KEY_BYTES)
-        path.touch(mode=0o600, exist_ok=False)
-        path.write_bytes(key)
+        write_bytes(path, key := secrets.token_bytes(KEY_BYTES))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ValueError(f"{path} cannot be used ({reason}); choose another folder with --data-dir") from None
@@ -141,8 +135,13 @@ def login_routes(settings: Settings, *, throttle: Throttle | None = None) -> lis
             )
             if not is_right:
                 raise HTTPException(400, "name and password do not belong together; correct one of them")
-        except HTTPException as refused:
-            return _told(refused, is_browser="sec-fetch-mode" in request.headers)
+        except HTTPException as told:
+            is_late, is_browser = told.status_code == 429, "sec-fetch-mode" in request.headers
+            # Gradio's page reacts to 400 and to no other refusal, so a browser gets that also where it has to wait
+            answer = refused(told.detail, 400 if is_late and is_browser else told.status_code)
+            if is_late:
+                answer.headers["Retry-After"] = str(round(MAX_WAIT_S))
+            return answer
         answer = plain({"success": True})
         secure = is_secure or request.url.scheme == "https"
         session = _begin_session(request.app, name)
@@ -163,15 +162,6 @@ def login_routes(settings: Settings, *, throttle: Throttle | None = None) -> lis
         return Response(headers={"Cache-Control": "no-store"})
 
     return list(router.routes)
-
-
-def _told(refused: HTTPException, *, is_browser: bool) -> Response:
-    is_late = refused.status_code == 429
-    # Gradio's page reacts to 400 and to no other refusal, so a browser gets that also where it has to wait
-    answer = error_answer(HTTPException(400, refused.detail) if is_browser and is_late else refused, "POST /login")
-    if is_late:
-        answer.headers["Retry-After"] = str(round(MAX_WAIT_S))
-    return answer
 
 
 async def _form(request: Request) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from getpass import getpass
 from pathlib import Path
 
 from ..errors import NotLoggedIn, OutOfScope
-from .auth import NAME, hashed, read_file
+from .auth import NAME, hashed, read_lines
 
 logger = logging.getLogger("latentloom")
 
@@ -94,8 +94,7 @@ class Tokens:
         self._stamp: tuple[int, ...] = ()
         self._known: tuple[Bearer, ...] = ()
         if file is not None:
-            self._stamp = self._stamped(file)
-            self._known = tuple(self._read(file, is_strict=True))
+            self._look(file, is_first=True)
             if not self._known:
                 raise ValueError(f"--tokens {file} names no token; {FORM}")
 
@@ -116,35 +115,29 @@ class Tokens:
             return self._own
         with self._lock:
             try:
-                stamp = self._stamped(self._file)
-                if stamp != self._stamp:
-                    self._known = tuple(self._read(self._file, is_strict=False))
-                    logger.info("--tokens %s has changed: %d tokens are known", self._file, len(self._known))
+                self._look(self._file)
             except ValueError as error:  # who was taken back must not come in, so nobody does
-                stamp, self._known = (), ()
                 if self._stamp:
                     logger.error("%s; until then no token of it is taken", error)
-            self._stamp = stamp
+                self._stamp, self._known = (), ()
             return (*self._known, *self._own)
 
-    @staticmethod
-    def _stamped(file: Path) -> tuple[int, ...]:
+    def _look(self, file: Path, *, is_first: bool = False) -> None:
         try:
-            known = file.stat()
+            info = file.stat()
         except OSError as error:
             raise ValueError(f"--tokens {file} cannot be read ({error.strerror}); {FORM}") from None
-        return known.st_mtime_ns, known.st_size, known.st_ino, known.st_dev
-
-    @staticmethod
-    def _read(file: Path, *, is_strict: bool) -> list[Bearer]:
-        text, _ = read_file(file, "--tokens", FORM)
+        stamp = info.st_mtime_ns, info.st_size, info.st_ino, info.st_dev
+        if stamp == self._stamp:
+            return
         found: list[Bearer] = []
-        for number, line in enumerate(text.splitlines(), start=1):
-            if line.strip() and not line.lstrip().startswith("#"):
-                try:
-                    found.append(_read_line(line, f"line {number} of --tokens {file}"))
-                except ValueError as error:
-                    if is_strict:
-                        raise
-                    logger.error("%s; it is passed over", error)
-        return found
+        for where, line in read_lines(file, "--tokens", FORM)[0].items():
+            try:
+                found.append(_read_line(line, where))
+            except ValueError as error:
+                if is_first:
+                    raise
+                logger.error("%s; it is passed over", error)
+        self._stamp, self._known = stamp, tuple(found)
+        if not is_first:
+            logger.info("--tokens %s has changed: %d tokens are known", file, len(found))

@@ -11,9 +11,9 @@ from starlette.requests import HTTPConnection
 from starlette.websockets import WebSocketDisconnect
 
 from ...parallel.wording import with_words, worded
-from ..access.answers import error_answer, refused
+from ..access.answers import error_answer
 from ..access.auth import user_of
-from ..errors import NotLoggedIn, OutOfScope
+from ..errors import NotLoggedIn, OutOfScope, TooMany
 from ..live.live import Live, PageSeen
 from ..server import Server
 from ..views.devices import DeviceWatch
@@ -34,13 +34,10 @@ def add_routes(router: APIRouter, server: Server) -> None:
     @router.websocket("/live")
     async def live(socket: WebSocket) -> None:
         try:
-            user = user_of(socket)
-        except (NotLoggedIn, OutOfScope) as error:
+            if open_sockets[user := user_of(socket)] >= MAX_SOCKETS:
+                raise TooMany(worded("{} pages of yours watch already; close one of them", MAX_SOCKETS))
+        except (NotLoggedIn, OutOfScope, TooMany) as error:
             await socket.send_denial_response(error_answer(error, "GET /live"))
-            return
-        if open_sockets[user] >= MAX_SOCKETS:
-            sentence = worded("{} pages of yours watch already; close one of them", MAX_SOCKETS)
-            await socket.send_denial_response(refused(sentence, 429))
             return
         open_sockets[user] += 1
         try:

@@ -55,9 +55,8 @@ class StrictRequest(Request):
     """JSON with one meaning only, of bounded depth, parsed beside the event loop."""
 
     async def json(self) -> Any:
-        if (
-            len(body := await self.body()) > JSON_BYTES
-        ):  # of a route that takes files, too: parsed, it is 30 times as large
+        body = await self.body()
+        if len(body) > JSON_BYTES:  # of a route that takes files, too: parsed, it is 30 times as large
             raise too_large(JSON_BYTES)
         try:
             return await run_in_threadpool(parse_strict, body)

@@ -3,26 +3,24 @@
 Plain routes, no sub-application: behind a proxy that strips its prefix a mounted one would not be found.
 """
 
-import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
 from ... import __version__
-from ..access.answers import plain
+from ..access.answers import V1
 from ..access.gate import PREFIX
 from ..bundle import Bundle
 from ..contract.schema import definitions
-from ..errors import V1, NotHere
+from ..errors import NotHere
 from ..server import Server
 from . import apps, files, graphs, library, live_socket, page, runs
-from .following import Following
 from .openai import images, videos
 from .openai.route import ERRORS as V1_ERRORS
 from .openai.route import OpenAIRoute
@@ -43,40 +41,30 @@ SECURITY = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A token of `latentloom token`."},
     "session": {"type": "apiKey", "in": "cookie", "name": "access-token", "description": "What `POST /login` sets."},
 }
+NAME = attrgetter("name")  # the id of a route, in what describes the API
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 def make_router(server: Server, bundle: Bundle | None, beside: Sequence[BaseRoute] = ()) -> APIRouter:
     """All routes over one server, for an app; without a bundle there are no files of the page. Those `beside` them are
     described with them."""
-    router = APIRouter(prefix=PREFIX, route_class=LoomRoute, responses=ERRORS)
+    router = APIRouter(prefix=PREFIX, route_class=LoomRoute, responses=ERRORS, generate_unique_id_function=NAME)
     for part in (graphs, library, apps, runs, files, live_socket):
-        with tagged(router, part.__name__):
-            part.add_routes(router, server)
-    with tagged(router, page.__name__):
-        page.add_routes(router, server, bundle)
-
-    with tagged(router, "openai"):
-        router.routes.extend(openai_router(server).routes)
-
-    @cache
-    def openapi_data() -> dict[str, Any]:
-        """Made for who asks: it takes as long as all the routes, and no page needs it."""
-        return described([*router.routes, *beside])
+        router.tags = [part.__name__.rpartition(".")[2]]  # of the routes that are added from here on
+        part.add_routes(router, server)
+    router.tags = ["page"]
+    page.add_routes(router, server, bundle)
+    v1 = APIRouter(prefix=V1, route_class=OpenAIRoute, responses=V1_ERRORS, generate_unique_id_function=NAME)
+    v1.tags = ["openai"]
+    images.add_routes(v1, server)
+    videos.add_routes(v1, server)
+    router.routes.extend(_closed(v1).routes)
 
     @router.get("/openapi.json", include_in_schema=False)
-    def openapi() -> Response:
-        return plain(openapi_data())
-
-    return _closed(router)
-
-
-def openai_router(server: Server) -> APIRouter:
-    """The routes of /v1, which refuse in OpenAI's form."""
-    router = APIRouter(prefix=V1, route_class=OpenAIRoute, responses=V1_ERRORS)
-    following = Following(server)
-    images.add_routes(router, server, following)
-    videos.add_routes(router, server, following)
+    @cache
+    def openapi() -> dict[str, Any]:
+        """Made for who asks: it takes as long as all the routes, and no page needs it."""
+        return described([*router.routes, *beside])
 
     return _closed(router)
 
@@ -90,17 +78,6 @@ def _closed(router: APIRouter) -> APIRouter:
         raise NotHere(f"there is no {asked}; {PREFIX}/openapi.json lists what there is")
 
     return router
-
-
-@contextlib.contextmanager
-def tagged(router: APIRouter, module: str) -> Iterator[None]:
-    """The routes that are added in here are told as those of a module, in what describes the API."""
-    before = len(router.routes)
-    yield
-    for route in router.routes[before:]:
-        if isinstance(route, APIRoute):
-            route.tags.append(module.rpartition(".")[2])
-            route.unique_id = route.name
 
 
 def described(routes: Sequence[BaseRoute]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from starlette.concurrency import run_in_threadpool
 
 from ...nodes.graph.graph import graph_from_plain
 from ...parallel.wording import worded
-from ...pipelines.values import Place
 from ..access.answers import picture
 from ..contract import bodies, run
 from ..contract.kept import Upload
@@ -19,7 +18,7 @@ from ..runs.once import Asked
 from ..server import Server
 from ..store.paging import FIRST_ROWS
 from ..views.devices import accelerators, asked_place, devices_now
-from .following import MOST_WAIT_S, Following
+from .following import MOST_WAIT_S, events, until_over
 from .requests import CONFLICT, KEYED, Before, Id, Key, Limit, NodeName, Responses, User, sends
 
 States = Annotated[list[run.State] | None, Query(description="Only runs in one of these states.")]
@@ -27,8 +26,6 @@ Search = Annotated[
     str, Query(max_length=400, description="Words, and what values were: `star steps:16 tag:best is:starred -blue`.")
 ]
 BatchId = Annotated[str, Query(max_length=64, description="Only runs that one request started.")]
-
-
 WorkflowName = Annotated[str, Path(min_length=1, max_length=200)]
 Wait = Annotated[float, Query(ge=0, le=MOST_WAIT_S, description="Seconds to wait at most until it is over.")]
 LastEvent = Annotated[str, Header(alias="Last-Event-ID", max_length=64, description="Of the last that was seen.")]
@@ -97,7 +94,10 @@ def _add_starts(router: APIRouter, server: Server) -> None:
         by = Asked.of(key, "runs", body.model_dump_json())
 
         def submit() -> run.Submitted:
-            graph, place = graph_from_plain(body.graph), _place(body, settings.place)
+            graph, place = graph_from_plain(body.graph), None
+            if body.devices.strip() or body.plan.strip():
+                here = accelerators(devices_now())
+                place = asked_place(body.devices, body.plan, own=settings.place, here=here)
             asked = body.model_dump(include={"overrides", "sweep", "targets", "workflow_id", "priority"})
             return runs.submit(user, graph, place=place, is_forced=body.force, asked_by=by, **asked)
 
@@ -122,26 +122,18 @@ def _add_starts(router: APIRouter, server: Server) -> None:
 
 
 def _add_following(router: APIRouter, server: Server) -> None:
-    following = Following(server)
-
     @router.get("/runs/{id}")
     async def get_run(id: Id, user: User, request: Request, wait: Wait = 0.0) -> run.RunWithGraph:
         """One run with its nodes and its workflow; with `wait` once it is over, or as it is after so many seconds."""
         if wait:
-            await following.until_over(request, user, [id], wait)
+            await until_over(server, request, user=user, ids=[id], timeout_s=wait)
         return await run_in_threadpool(server.runs.get, user, id)
 
     @router.get("/runs/{id}/events", responses=EVENTS)
     async def run_events(id: Id, user: User, request: Request, last: LastEvent = "") -> Response:
         """What the run tells, as it happens: the lines of `latentloom run --json` as server-sent events, the last one a
         `result`. `Last-Event-ID` goes on behind one that was seen."""
-        return following.events(request, user, id)
-
-
-def _place(body: bodies.RunBody, own: Place) -> Place | None:
-    if not body.devices.strip() and not body.plan.strip():
-        return None
-    return asked_place(body.devices, body.plan, own=own, here=accelerators(devices_now()))
+        return events(server, request, user=user, id=id)
 
 
 def _add_results(router: APIRouter, server: Server) -> None:

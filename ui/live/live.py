@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...parallel.machine.now import DeviceNow
@@ -73,9 +73,8 @@ class RunWatcher:
 class Live:
     """Threads of runs put changes in, tasks of pages take them out."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self) -> None:
         self.server = secrets.token_hex(8)
-        self._clock = clock
         self._lock = threading.Lock()
         self._number = 0
         self._runs: dict[str, _WatchedRun] = {}
@@ -98,7 +97,7 @@ class Live:
             nodes = {} if is_far_behind else dict(run.nodes)
             head = run.model_copy(update={"nodes": {}})
             # numbers of nodes that stayed as they were are kept: else each change of a run would tell all of them again
-            watched = _WatchedRun(head, self._next(), self._now_ms(), nodes, known.numbers if known else {})
+            watched = _WatchedRun(head, self._next(), int(time.time() * 1000), nodes, known.numbers if known else {})
             changed = [name for name, node in nodes.items() if known is None or known.nodes.get(name) != node]
             watched.numbers |= dict.fromkeys(changed, self._number)
             self._runs[run.id] = watched
@@ -112,7 +111,7 @@ class Live:
                 return
             watched.nodes[name] = node
             watched.numbers[name] = watched.number = self._next()
-            watched.time_ms = self._now_ms()
+            watched.time_ms = int(time.time() * 1000)
             self._ring(watched.run.user)
 
     def remove_run(self, user: str, run_id: str) -> None:
@@ -162,7 +161,7 @@ class Live:
             return LiveMessage(
                 seq=self._number,
                 full=is_full,
-                t=max(times, default=self._now_ms()),
+                t=max(times, default=int(time.time() * 1000)),
                 server=self.server,
                 runs={
                     id: w.run.told(w.nodes, changed=[name for name in w.nodes if w.numbers[name] > since])
@@ -191,9 +190,6 @@ class Live:
     def _next(self) -> int:
         self._number += 1
         return self._number
-
-    def _now_ms(self) -> int:
-        return int(self._clock() * 1000)
 
     def _ring(self, user: str | None = None) -> None:
         for watcher in self._watchers:

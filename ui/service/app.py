@@ -1,15 +1,16 @@
 """The service as an ASGI app: the page's routes behind the same gate, what a cluster asks a service for, and a log of
 all that was asked."""
 
+import functools
 import hashlib
 import logging
 import re
 import secrets
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.middleware import Middleware
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,14 +18,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..access.answers import error_answer
 from ..access.gate import Gate
 from ..access.login import USER, Guard, login_routes
+from ..api.requests import ERRORS, LoomRoute
 from ..api.router import make_router
+from ..errors import NotHere
 from ..server import Server
-from . import metrics
 from .health import Health
+
+if TYPE_CHECKING:
+    from .metrics import Metrics
 
 logger = logging.getLogger("latentloom.access")
 ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 HEADER = "X-Request-Id"
+MISSING = "metrics need prometheus-client, which is not installed; run: pip install 'latentloom[serve]'"
 QUIET = ("/livez", "/readyz", "/metrics")  # asked all day long by machines: told only where they fail
 
 
@@ -38,7 +44,7 @@ class Service(FastAPI):
 
 def make_app(server: Server, health: Health) -> Service:
     settings = server.settings
-    beside = [*health.routes().routes, *metrics.routes(server, health).routes]
+    beside = [*health.routes().routes, *_metrics_routes(server, health).routes]
     router = make_router(server, None, beside=beside)
     app = Service(
         routes=[*router.routes, *beside, *login_routes(settings)],
@@ -58,6 +64,32 @@ def make_app(server: Server, health: Health) -> Service:
     app.cookie_id = hashlib.sha256(str(settings.data_dir).encode()).hexdigest()[:12]
     app.state.tokens = settings.tokens
     return app
+
+
+def metrics_of(server: Server, health: Health) -> "Metrics":
+    """Raises `ValueError` where prometheus-client is not installed."""
+    try:
+        from .metrics import Metrics
+    except ModuleNotFoundError:
+        raise ValueError(MISSING) from None
+    return Metrics(server, health)
+
+
+def _metrics_routes(server: Server, health: Health) -> APIRouter:
+    """`/metrics`, for who may read."""
+    router = APIRouter(tags=["service"], route_class=LoomRoute, responses=ERRORS)
+    collector = functools.cache(metrics_of)
+
+    @router.get("/metrics", operation_id="read_metrics", responses={200: {"content": {"text/plain": {}}}})
+    def metrics() -> Response:
+        """What happens here, for Prometheus. Refused where prometheus-client is not installed."""
+        try:
+            text = collector(server, health).text()
+        except ValueError as error:
+            raise NotHere(str(error)) from None
+        return Response(text, media_type="text/plain; version=0.0.4")
+
+    return router
 
 
 async def _told(request: Request, error: Exception) -> Response:

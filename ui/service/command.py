@@ -23,9 +23,8 @@ from ..server import Server
 from ..settings import Settings
 from ..watchdog import watched
 from ..worker.process import WorkerProcess
-from .app import make_app
+from .app import make_app, metrics_of
 from .health import Health
-from .metrics import Metrics
 
 if TYPE_CHECKING:
     import argparse
@@ -55,7 +54,7 @@ def serve(settings: Settings, *, grace_s: float, metrics_port: int = 0) -> None:
     with interrupts(stop, says=says), closing(Server(settings, work := WorkerProcess(settings.cache_dir))) as server:
         health = Health(server, stop.is_set)
         if metrics_port:
-            Metrics(server, health).listen(metrics_port)
+            metrics_of(server, health).listen(metrics_port)
         app = make_app(server, health)
         listening = uvicorn.Server(
             uvicorn.Config(app, host=settings.host, port=settings.port, log_level="warning", lifespan="off")

@@ -1,66 +1,50 @@
-"""What a service tells Prometheus, made anew for each look: queue, runs, stages, memory, ranks, predictions."""
+"""What a service tells Prometheus, made anew for each look: queue, runs, stages, memory, ranks, predictions.
 
-import functools
+It is imported where somebody asks: prometheus-client need not be installed.
+"""
+
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
-from fastapi import APIRouter, Response
+import psutil
+from prometheus_client import CollectorRegistry, Metric, generate_latest, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, SummaryMetricFamily
 
 from ...parallel.machine.now import devices_now
-from ..api.requests import ERRORS, LoomRoute
-from ..errors import NotHere
 from ..runs.tally import BUCKETS_S, COUNTS, Seconds
 from ..server import Server
 from .health import Health
 
-if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric
-    from prometheus_client.registry import CollectorRegistry
-
 logger = logging.getLogger("latentloom")
 
-MISSING = "metrics need prometheus-client, which is not installed; run: pip install 'latentloom[serve]'"
 PREFIX = "latentloom_"
 
 
 class Metrics:
-    """A collector. Raises `ValueError` where prometheus-client is not installed."""
+    """A collector."""
 
     def __init__(self, server: Server, health: Health) -> None:
-        try:
-            import prometheus_client
-        except ModuleNotFoundError:
-            raise ValueError(MISSING) from None
         self._server, self._health = server, health
-        self.registry: CollectorRegistry = prometheus_client.CollectorRegistry()
+        self.registry = CollectorRegistry()
         self.registry.register(self)
 
     def text(self) -> bytes:
-        from prometheus_client import generate_latest
-
         return generate_latest(self.registry)
 
     def listen(self, port: int) -> None:
         """Answer on the loopback, without a token, until the process ends. Raises `ValueError`."""
-        from prometheus_client import start_http_server
-
         try:
             start_http_server(port, addr="127.0.0.1", registry=self.registry)
         except (OSError, OverflowError) as error:
             raise ValueError(f"--metrics-port {port} cannot be listened on ({error}); give another") from None
 
-    def describe(self) -> list["Metric"]:
-        """Nothing: it would be asked while it is registered."""
-        return []
-
-    def collect(self) -> Iterator["Metric"]:
+    def collect(self) -> Iterator[Metric]:
         yield from self._queue()
         yield from list(self._runs())  # at once: it holds a lock
         yield from self._machine()
 
-    def _queue(self) -> Iterator["Metric"]:
+    def _queue(self) -> Iterator[Metric]:
         waiting, running, left_s = self._server.runs.book.queue()
         oldest = min((run.created for run in waiting), default=time.time())
         yield _gauge("queue_runs", "Runs that wait.", len(waiting))
@@ -69,9 +53,7 @@ class Metrics:
         yield _gauge("running_runs", "Runs that are under way.", len(running))
         yield _gauge("ready", "Whether it may be sent work, as /readyz says.", float(self._health.state() == "ok"))
 
-    def _runs(self) -> Iterator["Metric"]:
-        from prometheus_client.core import SummaryMetricFamily
-
+    def _runs(self) -> Iterator[Metric]:
         tally = self._server.runs.book.tally
         with tally.lock:
             for name, (labels, says) in COUNTS.items():
@@ -83,9 +65,7 @@ class Metrics:
                 stages.add_metric([stage], count_value=seconds.count, sum_value=seconds.sum_s)
             yield stages
 
-    def _machine(self) -> Iterator["Metric"]:
-        from prometheus_client.core import GaugeMetricFamily
-
+    def _machine(self) -> Iterator[Metric]:
         work = self._server.runs.work
         yield _counter("rank_restarts", "Ranks that died and were replaced.", "", {(): work.restarts})
         yield _counter("worker_restarts", "Workers that died and were replaced.", "", {(): max(0, work.starts - 1)})
@@ -104,8 +84,6 @@ class Metrics:
 
 def resident_bytes(worker: int) -> dict[str, int]:
     """Of the server, of the worker, and of its ranks with the process that forks them; shared memory counts in each."""
-    import psutil
-
     found = {"server": psutil.Process().memory_info().rss, "worker": 0, "ranks": 0}
     try:
         process = psutil.Process(worker) if worker else None
@@ -116,43 +94,20 @@ def resident_bytes(worker: int) -> dict[str, int]:
     return found
 
 
-def _gauge(name: str, says: str, value: float) -> "Metric":
-    from prometheus_client.core import GaugeMetricFamily
-
+def _gauge(name: str, says: str, value: float) -> Metric:
     return GaugeMetricFamily(PREFIX + name, says, value=value)
 
 
-def _counter(name: str, says: str, labels: str, values: Mapping[tuple[str, ...], float]) -> "Metric":
-    from prometheus_client.core import CounterMetricFamily
-
+def _counter(name: str, says: str, labels: str, values: Mapping[tuple[str, ...], float]) -> Metric:
     family = CounterMetricFamily(PREFIX + name, says, labels=labels.split())
     for key, value in (values or ({} if labels else {(): 0})).items():
         family.add_metric(key, value)
     return family
 
 
-def _histogram(name: str, says: str, seconds: Seconds) -> "Metric":
-    from prometheus_client.core import HistogramMetricFamily
-
+def _histogram(name: str, says: str, seconds: Seconds) -> Metric:
     counts, so_far = [], 0
     for bound in (*BUCKETS_S, float("inf")):
         so_far += seconds.buckets[bound]
         counts.append((str(bound) if bound < float("inf") else "+Inf", so_far))
     return HistogramMetricFamily(PREFIX + name, says, buckets=counts, sum_value=seconds.sum_s)
-
-
-def routes(server: Server, health: Health) -> APIRouter:
-    """`/metrics`, for who may read."""
-    router = APIRouter(tags=["service"], route_class=LoomRoute, responses=ERRORS)
-    collector = functools.cache(Metrics)
-
-    @router.get("/metrics", operation_id="read_metrics", responses={200: {"content": {"text/plain": {}}}})
-    def metrics() -> Response:
-        """What happens here, for Prometheus. Refused where prometheus-client is not installed."""
-        try:
-            text = collector(server, health).text()
-        except ValueError as error:
-            raise NotHere(str(error)) from None
-        return Response(text, media_type="text/plain; version=0.0.4")
-
-    return router

@@ -16,7 +16,7 @@ from ...live.state import MadeFile, RunRecord
 from ...runs.once import Asked
 from ...server import Server
 from ...views.installed import templates_needs
-from ..following import Following
+from ..following import until_over
 from ..requests import Key, User
 from .bodies import GenerateBody, ImageRow, ImagesAnswer, ModelsAnswer, OfferedModel
 from .making import keep, roles_in, start, why_not_made
@@ -27,7 +27,7 @@ ROLES = ("prompt", "size", "seed", "n", "image", "mask", "seconds")
 Name = Annotated[str, Path(min_length=1, max_length=200)]
 
 
-def add_routes(router: APIRouter, server: Server, following: Following) -> None:
+def add_routes(router: APIRouter, server: Server) -> None:
     @router.get("/models")
     def list_offered_models(user: User) -> ModelsAnswer:
         """The apps that the user has published, and the templates that run on this server."""
@@ -71,8 +71,9 @@ def add_routes(router: APIRouter, server: Server, following: Following) -> None:
             raise Wrong("url names the file as it was made, a PNG; ask for b64_json, or for png", param="output_format")
         submit = partial(start, server, user, body, kind="image", n=body.n, asked_by=by, **pictures)
         ids = (await run_in_threadpool(server.runs.book.answers.once, user, by, submit)).runs
-        if not await following.until_over(request, user, ids, MOST_S, is_only_his=not by.key):
-            if not by.key:
+        is_his = not by.key  # nobody else can wait for it
+        if not await until_over(server, request, user=user, ids=ids, timeout_s=MOST_S, is_only_his=is_his):
+            if is_his:
                 await run_in_threadpool(server.runs.book.cancel, user, ids)
             if server.runs.is_draining:
                 raise Draining

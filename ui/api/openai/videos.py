@@ -1,5 +1,6 @@
 """The routes about videos: asked for, looked at, listed, fetched, deleted; each is a run, and kept as one."""
 
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -13,7 +14,7 @@ from ...live.state import MadeFile, RunRecord
 from ...runs.once import Asked
 from ...server import Server
 from ...store.paging import page_of
-from ..following import Following
+from ..following import until_over
 from ..requests import Id, Key, User, sends
 from .bodies import VideoBody, VideoDeleted, VideoError, VideoRow, VideosAnswer
 from .making import keep, start, why_not_made
@@ -27,17 +28,14 @@ After = Annotated[str, Query(max_length=64, description="The last one of the lis
 Variant = Literal["video", "thumbnail"]
 
 
-def add_routes(router: APIRouter, server: Server, following: Following) -> None:
+def add_routes(router: APIRouter, server: Server) -> None:
     runs, results = server.runs, server.results
 
     def found(user: str, id: str) -> RunRecord:
-        try:
-            run = runs.book.get(user, id)
-        except NotHere:
-            run = None
-        if run is None or run.asked_as.get("object") != "video":
-            raise Wrong(worded("there is no video {!r}; it may have been deleted", id[:40]), param="id", status=404)
-        return run
+        with suppress(NotHere):
+            if (run := runs.book.get(user, id)).asked_as.get("object") == "video":
+                return run
+        raise Wrong(worded("there is no video {!r}; it may have been deleted", id[:40]), param="id", status=404)
 
     @router.post("/videos", openapi_extra=takes(VideoBody, "input_reference"))
     async def create_video(request: Request, user: User, key: Key = "") -> VideoRow:
@@ -86,7 +84,7 @@ def add_routes(router: APIRouter, server: Server, following: Following) -> None:
         """Forget it, with its file; one that is being made is ended first."""
         found(user, id)
         await run_in_threadpool(runs.book.cancel, user, [id])
-        if not await following.until_over(request, user, [id], ENDING_S):
+        if not await until_over(server, request, user=user, ids=[id], timeout_s=ENDING_S):
             raise Conflict("the video has not ended as yet; delete it again in a moment")
         await run_in_threadpool(runs.delete, user, id)
         return VideoDeleted(id=id)
