@@ -59,10 +59,14 @@ from typing import Any, ClassVar
 
 
 class LoomError(Exception):
-    """The root. `code` may be set on one error, where another process or a cause has told it."""
+    """The root. One error may have a `code` of its own, where another process or a cause has told it."""
 
     code: str = "internal"
     http_status: ClassVar[int] = 500
+
+    def __init__(self, *told: object, code: str = "") -> None:
+        super().__init__(*told)
+        self.code = code or self.code
 
 
 class Cancelled(BaseException):  # no `Exception`: diffusers' loops turn every one of those into a log

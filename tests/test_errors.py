@@ -119,8 +119,7 @@ def test_a_class_of_torch_is_known_by_itself_and_not_by_its_name() -> None:
 
 
 def test_an_error_may_carry_the_code_that_another_process_told() -> None:
-    error = BadInput("x")
-    error.code = "not-finite"
+    error = BadInput("x", code="not-finite")
     assert code_of(error) == "not-finite" and BadInput.code == "bad-input"
 
 

@@ -73,8 +73,7 @@ def read_jobs(
         except ValueError as error:
             if not is_list:
                 raise
-            refused[number] = BadInput(f"{origin}: {error}")
-            refused[number].code = code_of(error)
+            refused[number] = BadInput(f"{origin}: {error}", code=code_of(error))
             if jobs is None:
                 raise refused[number] from error
         else:

@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..execution.events import Event
 from ..execution.manifest import MANIFEST_FILE
 from ..execution.records import RunResult
 from ..graph.graph import Graph
-from .headless import Report, Tally, run_headless
+from .headless import Report, Tally, report_of, run_headless
 from .job import Headless
 from .lifetime import end_at_once, interrupts
 from .stream import print_end, print_line, print_nothing
@@ -47,17 +47,17 @@ def run_shown(
     Asked by Ctrl-C or SIGTERM it ends at its next step; with a grace what is under way is finished within so many
     seconds, and nothing else is begun.
     """
-    graphs = {point.number: point.graph for point in job.points}
+    points = {point.number: point for point in job.points}
     cancel, over = threading.Event(), threading.Event()
-    tell = (lambda event: None) if is_quiet else event_printer(cancel) if as_json else ProgressBars(graphs)
+    bars = ProgressBars({number: point.graph for number, point in points.items()})
+    tell = (lambda event: None) if is_quiet else event_printer(cancel) if as_json else bars
     tally = Tally(len(job.points) + len(job.refused), stops_on_error=stops_on_error)
-    under_way: dict[str, tuple[Event, Event]] = {}  # by their ids: the first event of each and its latest
+    under_way: dict[str, Event] = {}  # the latest of each run
 
     def sink(event: Event) -> None:
         tell(event)
         if event.run:  # the groups of a sweep are of none
-            first, _ = under_way.get(event.run, (event, event))
-            under_way[event.run] = first, event
+            under_way[event.run] = event
 
     def end_in_time() -> None:
         """In a thread of its own: what is beyond the grace is cancelled, and what then only loads is not waited for."""
@@ -69,15 +69,14 @@ def run_shown(
                 cancel.set()
             cancel_time = min(cancel_time, now) if cancel.is_set() else math.inf
             left = list(under_way.values())  # at one moment: runs tell meanwhile
-            if now - cancel_time > MOST_LOADING_S and all(latest.is_loading for _, latest in left):
+            if now - cancel_time > MOST_LOADING_S and all(latest.is_loading for latest in left):
                 break
         else:
             return
         tally.is_cancelled = True
-        for first, latest in left:
-            ended = RunResult(run=first.run, state="cancelled", outputs={}, nodes={}, seconds=latest.time_s)
-            own: dict[str, Any] = {"point": first.point, "workflow": first.workflow, "overrides": first.overrides}
-            report = Report(folder=Path(first.folder), result=ended, **own)
+        for latest in left:
+            ended = RunResult(run=latest.run, state="cancelled", outputs={}, nodes={}, seconds=latest.time_s)
+            report = replace(report_of(points[latest.point]), result=ended)
             tally.add(report)
             print_report(report, as_json=as_json, debug=debug)
         if job.is_sweep:

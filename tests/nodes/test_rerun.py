@@ -192,7 +192,7 @@ def test_what_the_page_shows_and_no_node_saves_is_made_again(here: Path, ask: As
     prepared = ready(graph, SPECS, workspace=Workspace(roots=(here,)))
     workspace = workspace_of(prepared, here / "then", roots=(here,), place=Place())
     quietly: dict[str, Any] = {"sink": lambda event: None, "cancel": Event(), "caches": open_caches(None)}
-    assert not attempt(prepared, workspace=workspace, shows=True, targets=targets, **quietly).problem
+    assert attempt(prepared, workspace=workspace, shows=True, targets=targets, **quietly)[1] is None
     code, lines, _ = ask("--strict", "--out", "now")
     assert (code, lines[-1]["same"], [each["path"] for each in lines[-1]["outputs"]]) == (0, True, ["load.png"])
 
