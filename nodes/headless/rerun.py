@@ -23,7 +23,7 @@ from ...pipelines.models.regular_file import open_regular, parse_strict
 from ...pipelines.place import check_cores, checked, names_plan, read_place
 from ...pipelines.values import Place
 from ..execution.failure import NodeFailed
-from ..execution.manifest import MANIFEST_FILE, versions
+from ..execution.manifest import MANIFEST_FILE, Told, versions
 from ..execution.models_used import ModelFacts
 from ..execution.schedule import schedule
 from ..files.workspace import Workspace
@@ -53,24 +53,11 @@ class Made(BaseModel):
     value: JsonValue = None
 
 
-class NodeThen(BaseModel):
-    """What is kept of a node."""
-
-    key: str = ""
-    values: dict[str, JsonValue] = {}
-    stand_ins: list[str] = []
-    model: ModelFacts | None = None
-    plan: str = ""
-    foreseen: JsonValue = None  # of a denoise
-
-
-class Manifest(BaseModel):
+class Manifest(Told):
     """What is read of one; the rest is passed over."""
 
     format: Literal[1]
     graph: dict[str, JsonValue] | None = None
-    versions: dict[str, str | None]
-    nodes: dict[str, NodeThen]
     outputs: list[Made]
     devices: list[str]
     plan: str | None = None

@@ -225,9 +225,9 @@ class Runs:
             **dict(run.told(run.nodes)),
             graph=graph_to_plain(baked(graph, run.overrides)) if graph else None,
             versions=told.versions,
-            values=told.meant,
-            inputs={node: short_values(values, MAX_PROMPT) for node, values in told.values.items()},
-            models=told.models,
+            values={name: node.meant for name, node in told.nodes.items() if node.stand_ins},
+            inputs={name: short_values(node.values, MAX_PROMPT) for name, node in told.nodes.items() if node.values},
+            models={name: node.model for name, node in told.nodes.items() if node.model},
         )
 
     def delete(self, user: str, id: str) -> None:
