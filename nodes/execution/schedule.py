@@ -47,10 +47,7 @@ def recipe_keys(
     keys: dict[str, str] = {}
     for name in order:
         node = nodes[name]
-        links = []
-        for socket, link in node.links.items():
-            source, _, output = link.source.partition(".")
-            links.append((socket, keys[source], output))
+        links = [(socket, keys[link.node], link.socket) for socket, link in node.links.items()]
         version, values = node.spec.recipe(node.values) if node.spec.recipe else (node.spec.version, node.values)
         row = f"rows={rows[name]}" if name in rows else ""
         noise = "noise=seed" if name in drawn else ""

@@ -94,9 +94,8 @@ def points_of(
     for varied in sweep:
         values = {**overrides, **varied}
         own = baked(graph, values)
-        prepare = partial(ready, own, SPECS, workspace=reading)
         told: dict[str, Any] = {"overrides": values, "varied": varied, "file": file, "roots": roots}
-        points.append(Point(graph=own, folder=out, prepare=prepare, **told))
+        points.append(Point(graph=own, folder=out, ready=partial(ready, own, SPECS, workspace=reading), **told))
     return points
 
 

@@ -33,6 +33,7 @@ from ..preview.carried import PLANS_KEY
 from ..registry import SPECS
 from .headless import Tally
 from .job import Headless, points_of
+from .job_list import as_job
 from .stream import print_line
 from .terminal import run_shown
 from .workflow_files import roots_of
@@ -96,7 +97,7 @@ def rerun_shown(
         graph = graph.model_copy(update={"meta": {**graph.meta, PLANS_KEY: plans}})
     points = points_of(graph, {}, [{}], file=path, roots=roots_of(path, (), allowed), out=out)
     asked: dict[str, Any] = {"place": place, "is_forced": is_forced, "command": command, **_shown(then, graph)}
-    job = Headless(points=points, out=out, overwrites=True, **asked)  # so that names are those of then
+    job = replace(as_job(points, out=out), overwrites=True, **asked)  # so that names are those of then
     is_other = plan != "" and place.plan not in plans.values()
     found = differences(
         [("plan", "plan", then.plan, place.plan if is_other else then.plan), *_beside(then, job, missing)]

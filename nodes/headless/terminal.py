@@ -136,12 +136,10 @@ class ProgressBars:
                 if self._bars:
                     self._end((event.run, event.node))
                 self._line(f"{name:<18} {event.seconds:6.2f} s")
-            elif event.kind == "cached":
-                self._line(f"{name:<18} cached")
             elif event.kind in ("run_finished", "run_failed", "run_cancelled"):
                 for key in [key for key in self._bars if key[0] == event.run]:
                     self._end(key)
-            elif event.kind in ("failed", "skipped"):
+            elif event.kind in ("cached", "failed", "skipped"):
                 self._end((event.run, event.node))
                 self._line(f"{name:<18} {event.kind}")
 
