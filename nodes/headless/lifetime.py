@@ -68,10 +68,8 @@ def claimed(folder: Path) -> Iterator[None]:
     lock = folder / LOCK_FILE
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = claim(lock)
-        while not _is_there(lock, file):  # it was opened just before its last holder removed it
+        while not _is_there(lock, file := claim(lock)):  # it was opened just before its last holder removed it
             file.close()
-            file = claim(lock)
     except InUse as error:
         raise InUse(
             f"{folder} is being written by {error.holder}; wait until that ends, or write elsewhere with --out",
