@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from ..preview.meant import tagged
 from ..steps.pictures import save_image
 from ..steps.recordings import save_audio, save_video
 from .cache import Cache, DiskCache, MemoryCache, Share
-from .circumstances import Circumstances
+from .circumstances import circumstances
 from .events import Sink
 from .manifest import versions, write_manifest
 from .records import RunResult
@@ -147,7 +148,7 @@ def attempt(
     sounds among its outputs as files.
     """
     workspace.check_writable()
-    circumstances = Circumstances(place=workspace.place, command=None if command is None else tuple(command))
+    started = datetime.now(UTC)
     result = run(
         ready,
         workspace=workspace,
@@ -170,7 +171,8 @@ def attempt(
         meant = {name: record.meant() for name, record in result.nodes.items() if record.stand_ins}
         result, problem = shown(result, sources, tagged(workspace, meant))
     try:
-        write_manifest(workspace.output_dir, ready.file, result, circumstances)
+        told = circumstances(started=started, place=workspace.place, command=command)
+        write_manifest(workspace.output_dir, ready.file, result, told)
     except ValueError as error:
         problem = problem or error
     return result, problem

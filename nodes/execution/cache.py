@@ -251,11 +251,9 @@ def _used(path: Path) -> float:
 
 
 def _size(folder: Path) -> int:
-    total = 0
-    for name in (MANIFEST, TENSORS):
-        with contextlib.suppress(OSError):
-            total += (folder / name).stat().st_size
-    return total
+    with contextlib.suppress(OSError):
+        return sum(file.stat().st_size for file in folder.iterdir())
+    return 0
 
 
 _remove = functools.partial(shutil.rmtree, ignore_errors=True)

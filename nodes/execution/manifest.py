@@ -18,7 +18,6 @@ from ..graph.check import installed_version
 from ..graph.graph import Graph, graph_text, graph_to_plain
 from ..graph.spec import Saved
 from ..preview.carried import without_plans
-from .circumstances import Circumstances
 from .models_used import ModelFacts
 from .records import NodeRecord, RunResult
 
@@ -32,7 +31,9 @@ PACKAGES = (
 )
 
 
-def write_manifest(folder: Path, graph: Graph, result: RunResult, circumstances: Circumstances | None = None) -> Path:
+def write_manifest(
+    folder: Path, graph: Graph, result: RunResult, circumstances: Mapping[str, Any] | None = None
+) -> Path:
     """Write the manifest of a run beside its files. `graph` is the workflow with the run's values put in."""
     path, plain = folder / MANIFEST_FILE, manifest(folder, graph, result, circumstances)
     write_atomic(path, (json.dumps(plain, indent=2, ensure_ascii=False) + "\n").encode())
@@ -40,7 +41,7 @@ def write_manifest(folder: Path, graph: Graph, result: RunResult, circumstances:
 
 
 def manifest(
-    folder: Path, graph: Graph, result: RunResult, circumstances: Circumstances | None = None
+    folder: Path, graph: Graph, result: RunResult, circumstances: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """The manifest as plain data; paths inside `folder` are relative to it."""
     works = [rank for record in result.nodes.values() for rank in record.ranks]
@@ -49,7 +50,7 @@ def manifest(
     return {
         "format": FORMAT,
         "state": result.state,
-        **(circumstances or Circumstances()).to_plain(),
+        **(circumstances or {}),
         "workflow": {
             "name": graph.name,
             "sha256": workflow_sha256(graph),

@@ -273,16 +273,16 @@ class Tally:
     def __init__(self, num_runs: int, *, stops_on_error: bool = False) -> None:
         self.num_runs = num_runs
         self.failures: list[Report] = []  # without their results and causes, which may be large
+        self.counts: Counter[RunState] = Counter()
         self.why_ended = ""
         self.is_cancelled = False  # also where no run was under way
         self.finish = threading.Event()  # set: what is under way is finished, and nothing else begun
         self._stops_on_error = stops_on_error
-        self._counts: Counter[RunState] = Counter()
         self._reason = ""
         self._num_alike = 0
 
     def add(self, report: Report) -> None:
-        self._counts[report.state] += 1
+        self.counts[report.state] += 1
         if report.state != "failed":
             self._num_alike = 0
             return
@@ -297,13 +297,10 @@ class Tally:
         if self._num_alike >= most:
             self.why_ended = f"{most} runs in a row failed for the same reason"
 
-    def count(self, state: RunState) -> int:
-        return self._counts[state]
-
     @property
     def num_left(self) -> int:
         """Runs that were not tried, or not to their end by this process."""
-        return self.num_runs - self._counts.total() + self._counts["cancelled"] + self._counts["busy"]
+        return self.num_runs - self.counts.total() + self.counts["cancelled"] + self.counts["busy"]
 
     @property
     def is_retryable(self) -> bool:
@@ -315,7 +312,7 @@ class Tally:
 
     @property
     def state(self) -> Literal["ok", "failed", "cancelled", "ended"]:
-        if self.is_cancelled or self._counts["cancelled"]:
+        if self.is_cancelled or self.counts["cancelled"]:
             return "cancelled"
         if self.finish.is_set() and self.num_left:
             return "ended"
@@ -329,7 +326,7 @@ class Tally:
             "state": self.state,
             "retryable": self.is_retryable if self.state in ("failed", "ended") else None,
             "runs": self.num_runs,
-            **{state: self._counts[state] for state in ("ok", "resumed", "failed", "busy")},
+            **{state: self.counts[state] for state in ("ok", "resumed", "failed", "busy")},
             "left": self.num_left,
             "why_ended": self.why_ended or None,
             "failures": failures,

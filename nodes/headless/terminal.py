@@ -6,8 +6,9 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def run_shown(
     points = {point.number: point for point in job.points}
     cancel, over = threading.Event(), threading.Event()
     bars = ProgressBars({number: point.graph for number, point in points.items()})
-    tell = (lambda event: None) if is_quiet else event_printer(cancel) if as_json else bars
+    tell = (lambda event: None) if is_quiet else partial(print_event, cancel) if as_json else bars
     tally = Tally(len(job.points) + len(job.refused), stops_on_error=stops_on_error)
     under_way: dict[str, Event] = {}  # the latest of each run
 
@@ -167,19 +168,15 @@ class ProgressBars:
         tqdm.write(text, file=sys.stderr)
 
 
-def event_printer(cancel: threading.Event) -> Callable[[Event], None]:
-    """Prints events as JSON; a reader that went away ends the run."""
-
-    def show(event: Event) -> None:
-        if event.kind == "preview":
-            return
-        try:
-            print_line(event.to_plain())
-        except BrokenPipeError:
-            print_nothing()
-            cancel.set()
-
-    return show
+def print_event(cancel: threading.Event, event: Event) -> None:
+    """As JSON; a reader that went away ends the run."""
+    if event.kind == "preview":
+        return
+    try:
+        print_line(event.to_plain())
+    except BrokenPipeError:
+        print_nothing()
+        cancel.set()
 
 
 def print_report(report: Report, *, as_json: bool, debug: bool, is_one_of_many: bool = False) -> None:
@@ -226,7 +223,7 @@ def print_tally(tally: Tally, *, as_json: bool) -> None:
         lines.append(f"  ... and {num_more} more; each manifest.json says why")
     if tally.why_ended:
         lines.append(f"the sweep ended early, because {tally.why_ended}")
-    if num_busy := tally.count("busy"):
+    if num_busy := tally.counts["busy"]:
         lines.append(f"{num_busy} of {tally.num_runs} runs are being made by other processes, and are not done yet")
     if tally.num_left:
         lines.append(f"--resume makes the {tally.num_left} that are left, and tries those that failed once more")
