@@ -31,18 +31,14 @@ PACKAGES = (
 )
 
 
-def write_manifest(
-    folder: Path, graph: Graph, result: RunResult, circumstances: Mapping[str, Any] | None = None
-) -> Path:
+def write_manifest(folder: Path, graph: Graph, result: RunResult, circumstances: Mapping[str, Any]) -> Path:
     """Write the manifest of a run beside its files. `graph` is the workflow with the run's values put in."""
     path, plain = folder / MANIFEST_FILE, manifest(folder, graph, result, circumstances)
     write_atomic(path, (json.dumps(plain, indent=2, ensure_ascii=False) + "\n").encode())
     return path
 
 
-def manifest(
-    folder: Path, graph: Graph, result: RunResult, circumstances: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def manifest(folder: Path, graph: Graph, result: RunResult, circumstances: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest as plain data; paths inside `folder` are relative to it."""
     works = [rank for record in result.nodes.values() for rank in record.ranks]
     # What the stages worked on, and where; this CPU if none of them had to.
@@ -50,7 +46,7 @@ def manifest(
     return {
         "format": FORMAT,
         "state": result.state,
-        **(circumstances or {}),
+        **circumstances,
         "workflow": {
             "name": graph.name,
             "sha256": workflow_sha256(graph),

@@ -210,7 +210,7 @@ class Report:
 
     @property
     def failure(self) -> Exception | None:
-        """What went wrong, a node or something else."""
+        """What went wrong: a node, or what kept the run or its manifest from being made."""
         return (self.result and self.result.failure) or self.problem
 
     @property

@@ -102,7 +102,7 @@ def test_what_attended_is_told_once_of_its_node(toys: ModuleType, tmp_path: Path
     ranks = tuple(RankWork(rank=rank, device="cpu", seconds=1.0, kernels=("cpu_flash",)) for rank in range(2))
     result = run(toys.graph({}), toys.SPECS)
     nodes = {"d": NodeRecord(key="k", state="ok", ranks=ranks), "e": NodeRecord(key="k", state="ok")}
-    told: dict[str, Any] = manifest(tmp_path, toys.graph({}), replace(result, nodes=nodes))["nodes"]
+    told: dict[str, Any] = manifest(tmp_path, toys.graph({}), replace(result, nodes=nodes), {})["nodes"]
     assert told["d"]["kernels"] == ["cpu_flash"] and "kernels" not in told["e"]
     assert all("kernels" not in rank for rank in told["d"]["ranks"])
 
