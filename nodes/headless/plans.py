@@ -34,9 +34,7 @@ OWN = Wanted(batch=0)  # nothing is written in place of the model's, or the work
 WRITTEN = ("width", "height", "frames", "batch", "steps")  # what of a `Wanted` the user writes
 
 
-def read_wanted(
-    size: str, *, frames: int = 0, batch: int = 0, steps: int = 0, guidance: float = 0.0, num_runs: int = 1
-) -> Wanted:
+def read_wanted(size: str, *, frames: int, batch: int, steps: int, guidance: float, num_runs: int) -> Wanted:
     """What the user wrote of a denoise; zeros, and the size "", are the model's, or the workflow's, own. Raises
     `ValueError`.
     """
