@@ -64,7 +64,7 @@ def run_headless(
             with claimed(point.folder):
                 pass
     is_shared = job.shares_out and len(job.place.devices) > 1
-    left = [point for point in points if is_shared and not _is_complete(job, point)]
+    left = [point for point in points if is_shared and not (job.resume and _is_complete(job, point))]
     workspace = Workspace(
         output_dir=job.out, roots=tuple({root for point in left for root in point.roots}), place=job.place
     )
@@ -98,7 +98,7 @@ def run_headless(
 
 def _foretold(job: Headless) -> tuple[list[Point], list[Report]]:
     """The points that may be begun, and what is wrong with the others. Raises `GraphError` where none may."""
-    foretold = told_of(job, is_complete=partial(_is_complete, job))
+    foretold = told_of(job, is_complete=lambda point: job.resume and _is_complete(job, point))
     notes = [problem for told in foretold for problem in told.problems if problem.code == UNKNOWN_WORDS]
     if texts := list(dict.fromkeys(map(str, notes))):  # in one line, however many texts a sweep has
         logger.warning("%s%s", texts[0], f"; so it is with {len(texts) - 1} more texts" if texts[1:] else "")
@@ -109,7 +109,7 @@ def _foretold(job: Headless) -> tuple[list[Point], list[Report]]:
         bad.append((report, [Problem("", "", why.code, str(why))]))
     for point, told in zip(job.points, foretold, strict=True):
         problems = [with_remedy(problem) for problem in blocking(told.problems, is_forced=job.is_forced)]
-        if not problems or _is_complete(job, point):  # what is there already needs no room
+        if not problems or (job.resume and _is_complete(job, point)):  # what is there already needs no room
             good.append(point)
         else:
             if point.origin:
@@ -126,11 +126,11 @@ def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: To
     report = report_of(point)
     own: dict[str, Any] = {"point": point.number, "workflow": point.workflow}
     started: dict[str, Any] = {**own, "folder": str(point.folder), "overrides": point.overrides}
-    if _is_complete(job, point):
+    if job.resume and _is_complete(job, point):
         return report
     try:
         with claimed(point.folder):
-            if _is_complete(job, point):  # another process has just made it
+            if job.resume and _is_complete(job, point):  # another process has just made it
                 return report
             prepared = point.ready()
             workspace = workspace_of(
@@ -156,9 +156,8 @@ def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: To
 
 
 def _is_complete(job: Headless, point: Point) -> bool:
-    """Whether the run is to be resumed and is there already, made from the very same files. An input that cannot be
-    read is told later."""
-    if not (job.resume and (point.folder / MANIFEST_FILE).exists()):  # before anything is prepared: so it is with most
+    """Whether the run is there already, made from the very same files. An input that cannot be read is told later."""
+    if not (point.folder / MANIFEST_FILE).exists():  # before anything is prepared: so it is with most
         return False
     graph = as_made(point.folder, point.graph)
     prepared = ready(graph, SPECS, workspace=Workspace(roots=point.roots, host="command line"))

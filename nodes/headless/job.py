@@ -70,8 +70,8 @@ def read_points(
     Raises `GraphError` or `ValueError` for what is wrong with any of them.
     """
     workspace = Workspace(roots=roots_of(file, settings.values(), allowed), host="command line")
-    overrides = typed_values(graph, SPECS, settings, workspace=workspace)
-    sweep = parse_sweep(graph, SPECS, sweeps, given=overrides, workspace=workspace)
+    overrides = typed_values(graph, SPECS, settings, workspace=workspace) if settings else {}
+    sweep = parse_sweep(graph, SPECS, sweeps, given=overrides, workspace=workspace) if sweeps else [{}]
     check_apart(graph, overrides, sweep)
     named = [*overrides.values(), *(value for varied in sweep for value in varied.values())]
     own = {name: value for name, value in overrides.items() if name in naming}
