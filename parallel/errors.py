@@ -61,10 +61,14 @@ from .wording import worded
 
 
 class LoomError(Exception):
-    """The root. `code` may be set on one error, where another process or a cause has told it."""
+    """The root. One error may have a `code` of its own, where another process or a cause has told it."""
 
     code: str = "internal"
     http_status: ClassVar[int] = 500
+
+    def __init__(self, *told: object, code: str = "") -> None:
+        super().__init__(*told)
+        self.code = code or self.code
 
 
 class Cancelled(BaseException):  # no `Exception`: diffusers' loops turn every one of those into a log
@@ -81,8 +85,8 @@ class BadInput(LoomError, ValueError):
     code = "bad-input"
     http_status = 400
 
-    def __init__(self, text: str = "", *values: object) -> None:
-        super().__init__(worded(text, *values) if values else text)
+    def __init__(self, text: str = "", *values: object, code: str = "") -> None:
+        super().__init__(worded(text, *values) if values else text, code=code)
 
 
 class OutOfMemory(LoomError, RuntimeError):

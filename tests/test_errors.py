@@ -126,8 +126,7 @@ def test_a_template_and_its_values_make_the_sentence_of_an_error() -> None:
 
 
 def test_an_error_may_carry_the_code_that_another_process_told() -> None:
-    error = BadInput("x")
-    error.code = "not-finite"
+    error = BadInput("x", code="not-finite")
     assert code_of(error) == "not-finite" and BadInput.code == "bad-input"
 
 

@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from ..preview.meant import tagged
 from ..steps.pictures import save_image
 from ..steps.recordings import save_audio, save_video
 from .cache import Cache, DiskCache, MemoryCache, Share
-from .circumstances import Circumstances
+from .circumstances import circumstances
 from .events import Sink
 from .manifest import versions, write_manifest
 from .records import RunResult
@@ -39,7 +40,7 @@ DISK_CACHE_BYTES = 8 << 30
 ENDINGS: Mapping[type, str] = {Image: "png", Mask: "png", Video: "mp4", Audio: "flac"}
 
 
-def shown(result: RunResult, sources: Mapping[str, str], workspace: Workspace) -> tuple[RunResult, BadInput | None]:
+def shown(result: RunResult, sources: Mapping[str, str], workspace: Workspace) -> tuple[RunResult, ValueError | None]:
     """The result with the files of its outputs in the records of the nodes they come from; what went wrong, or nothing.
 
     `sources` names the nodes of declared outputs; another name is a node's own. Each value of a node is written
@@ -47,7 +48,7 @@ def shown(result: RunResult, sources: Mapping[str, str], workspace: Workspace) -
     """
     records = dict(result.nodes)
     workspace = dataclasses.replace(workspace, metadata=with_plans(workspace.metadata, result.plans))
-    problem: BadInput | None = None
+    problem: ValueError | None = None
     written: set[tuple[str, int]] = set()
     for name, made in result.outputs.items():
         node = sources.get(name, name)
@@ -57,9 +58,7 @@ def shown(result: RunResult, sources: Mapping[str, str], workspace: Workspace) -
             try:
                 files = _written(value, _free_name(node, value, workspace), workspace)
             except ValueError as error:
-                if problem is None:
-                    problem = BadInput(f"{node} has nothing to show: {error}")
-                    problem.code = code_of(error)
+                problem = problem or BadInput(f"{node} has nothing to show: {error}", code=code_of(error))
             else:
                 written.add((node, id(value)))
                 records[node] = dataclasses.replace(records[node], files=(*records[node].files, *files))
@@ -96,15 +95,6 @@ class Caches:
         """For one of several owners, none of whom may learn what another has made."""
         disk = self.disk and Share(self.disk, owner)
         return dataclasses.replace(self, memory=Share(self.memory, owner), disk=disk)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Attempt:
-    """A run that was made. `problem` says what kept its manifest or a picture of it from being written."""
-
-    result: RunResult
-    problem: str = ""
-    problem_code: str = ""
 
 
 def open_caches(folder: Path | None) -> Caches:
@@ -150,15 +140,15 @@ def attempt(
     # what to make
     targets: Collection[str] | None = None,
     shows: bool = False,
-) -> Attempt:
-    """Run a workflow that has its values in it, and write its manifest, with the `command` that asked for it. Raises
-    as `run` does.
+) -> tuple[RunResult, ValueError | None]:
+    """Run a workflow that has its values in it, and write its manifest, with the `command` that asked for it; and what
+    kept the manifest or a picture from being written, if anything did. Raises as `run` does.
 
     With `shows`, a run that wrote no file, or was asked for certain nodes, leaves the pictures, masks, videos and
     sounds among its outputs as files.
     """
     workspace.check_writable()
-    circumstances = Circumstances(place=workspace.place, command=None if command is None else tuple(command))
+    started = datetime.now(UTC)
     result = run(
         ready,
         workspace=workspace,
@@ -181,9 +171,8 @@ def attempt(
         meant = {name: record.meant() for name, record in result.nodes.items() if record.stand_ins}
         result, problem = shown(result, sources, tagged(workspace, meant))
     try:
-        write_manifest(workspace.output_dir, ready.file, result, circumstances)
+        told = circumstances(started=started, place=workspace.place, command=command)
+        write_manifest(workspace.output_dir, ready.file, result, told)
     except ValueError as error:
         problem = problem or error
-    if problem is None:
-        return Attempt(result=result)
-    return Attempt(result=result, problem=str(problem), problem_code=code_of(problem))
+    return result, problem

@@ -93,31 +93,21 @@ class MemoryCache:
 
     def __init__(self, budget_bytes: int) -> None:
         # With the sha256 of each file that a value lists.
-        self._recent = Recent[tuple[Any, Mapping[str, str]]](budget_bytes)
-
-    def __len__(self) -> int:
-        return len(self._recent)
-
-    @property
-    def used_bytes(self) -> int:
-        return self._recent.used_bytes
+        self.recent = Recent[tuple[Any, Mapping[str, str]]](budget_bytes)
 
     def get(self, key: str) -> Any | None:
-        if (found := self._recent.get(key)) is None:
+        if (found := self.recent.get(key)) is None:
             return None
         value, files = found
         if is_intact(files):
             return value
-        self.drop(key)
+        self.recent.drop(key)
         return None
 
     def put(self, key: str, value: Any) -> None:
         """Keep a result; one that is larger than the whole budget is not kept."""
         own_bytes = ENTRY_BYTES + (len(value) if isinstance(value, str) else 0)
-        self._recent.put(key, (value, stamps(value)), {key: own_bytes, **dict(storages(value))})
-
-    def drop(self, key: str) -> None:
-        self._recent.drop(key)
+        self.recent.put(key, (value, stamps(value)), {key: own_bytes, **dict(storages(value))})
 
 
 class DiskCache:
@@ -261,11 +251,9 @@ def _used(path: Path) -> float:
 
 
 def _size(folder: Path) -> int:
-    total = 0
-    for name in (MANIFEST, TENSORS):
-        with contextlib.suppress(OSError):
-            total += (folder / name).stat().st_size
-    return total
+    with contextlib.suppress(OSError):
+        return sum(file.stat().st_size for file in folder.iterdir())
+    return 0
 
 
 _remove = functools.partial(shutil.rmtree, ignore_errors=True)

@@ -8,7 +8,7 @@ import platform
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -62,28 +62,20 @@ def without_secrets(command: Sequence[str]) -> list[str]:
     return told
 
 
-@dataclass(frozen=True, kw_only=True)
-class Circumstances:
-    """Of a run that begins now."""
-
-    place: Place = field(default_factory=Place)  # as the run was asked for
-    command: tuple[str, ...] | None = None  # None outside the command line
-    started: datetime = field(default_factory=lambda: datetime.now(UTC))
-
-    def to_plain(self) -> dict[str, Any]:
-        """As of now, which is the run's end."""
-        times = {"started": self.started, "ended": datetime.now(UTC)}
-        torch = sys.modules.get("torch")  # where nobody has loaded it, the run had no use for it
-        version = getattr(torch, "version", None)
-        return {
-            **{name: time.isoformat(timespec="milliseconds") for name, time in times.items()},
-            "command": None if self.command is None else without_secrets(self.command),
-            "machine": {
-                "name": platform.node(),
-                "platform": platform.platform(),
-                "driver": driver_version() or None,
-                "cuda": getattr(version, "cuda", None),
-            },
-            "job": JOB,
-            "place": {**asdict(self.place), "cluster": without_secrets([self.place.cluster])[0]},
-        }
+def circumstances(*, started: datetime, place: Place, command: Sequence[str] | None) -> dict[str, Any]:
+    """Of a run that ends now; its place is that for which it was asked, its command None outside the command line."""
+    times = {"started": started, "ended": datetime.now(UTC)}
+    torch = sys.modules.get("torch")  # where nobody has loaded it, the run had no use for it
+    version = getattr(torch, "version", None)
+    return {
+        **{name: time.isoformat(timespec="milliseconds") for name, time in times.items()},
+        "command": None if command is None else without_secrets(command),
+        "machine": {
+            "name": platform.node(),
+            "platform": platform.platform(),
+            "driver": driver_version() or None,
+            "cuda": getattr(version, "cuda", None),
+        },
+        "job": JOB,
+        "place": {**asdict(place), "cluster": without_secrets([place.cluster])[0]},
+    }

@@ -55,9 +55,7 @@ class Event:
 
     def to_plain(self) -> dict[str, Any]:
         """Without the preview and without fields that say nothing."""
-        names = ("kind", "run", "point", "node", "time_s", "done", "total", "message", "is_loading", "is_again", "code")
-        numbers = ("seconds", "left_s", "run_left_s")
-        plain: dict[str, Any] = {name: getattr(self, name) for name in (*names, *numbers, "workflow", "folder")}
+        plain = {name: value for name, value in vars(self).items() if name not in ("preview", "frees_device")}
         plain["overrides"] = dict(self.overrides)
         plain["ranks"] = [dataclasses.asdict(rank) for rank in self.ranks]
         plain["foreseen"] = foreseen_to_plain(self.foreseen) if self.foreseen and not self.took else None

@@ -5,11 +5,11 @@ import hashlib
 import json
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, JsonValue
 
 from ...parallel.progress import title_of
 from ...pipelines.models.regular_file import read_regular, sha256_of
@@ -18,7 +18,6 @@ from ..graph.check import installed_version
 from ..graph.graph import Graph, graph_text, graph_to_plain
 from ..graph.spec import Saved
 from ..preview.carried import without_plans
-from .circumstances import Circumstances
 from .models_used import ModelFacts
 from .records import NodeRecord, RunResult
 
@@ -32,16 +31,14 @@ PACKAGES = (
 )
 
 
-def write_manifest(folder: Path, graph: Graph, result: RunResult, circumstances: Circumstances | None = None) -> Path:
+def write_manifest(folder: Path, graph: Graph, result: RunResult, circumstances: Mapping[str, Any]) -> Path:
     """Write the manifest of a run beside its files. `graph` is the workflow with the run's values put in."""
     path, plain = folder / MANIFEST_FILE, manifest(folder, graph, result, circumstances)
     write_atomic(path, (json.dumps(plain, indent=2, ensure_ascii=False) + "\n").encode())
     return path
 
 
-def manifest(
-    folder: Path, graph: Graph, result: RunResult, circumstances: Circumstances | None = None
-) -> dict[str, Any]:
+def manifest(folder: Path, graph: Graph, result: RunResult, circumstances: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest as plain data; paths inside `folder` are relative to it."""
     works = [rank for record in result.nodes.values() for rank in record.ranks]
     # What the stages worked on, and where; this CPU if none of them had to.
@@ -49,7 +46,7 @@ def manifest(
     return {
         "format": FORMAT,
         "state": result.state,
-        **(circumstances or Circumstances()).to_plain(),
+        **circumstances,
         "workflow": {
             "name": graph.name,
             "sha256": workflow_sha256(graph),
@@ -128,44 +125,38 @@ def files_told_by(folder: Path) -> tuple[str, ...]:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Told:
+class NodeTold(BaseModel):
+    """What a manifest says of how a node made its result."""
+
+    key: str = ""
+    values: dict[str, JsonValue] = {}  # every plain input, as it was in the run
+    stand_ins: list[str] = []  # those of them that were written as 0, "" or "auto"
+    model: ModelFacts | None = None  # that it gave
+    plan: str = ""
+    foreseen: JsonValue = None  # of a denoise
+
+    @property
+    def meant(self) -> dict[str, Any]:
+        return {name: self.values[name] for name in self.stand_ins if name in self.values}
+
+
+class Told(BaseModel):
     """What a manifest says of how its results were made; all of it is empty where the manifest is gone or damaged."""
 
-    versions: dict[str, str | None] = field(default_factory=dict[str, str | None])
-    # Every plain input of each node, as it was in the run.
-    values: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    # Those of them that were written as 0, "" or "auto".
-    meant: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    models: dict[str, ModelFacts] = field(default_factory=dict[str, ModelFacts])  # by the nodes that gave them
+    versions: dict[str, str | None] = {}
+    nodes: dict[str, NodeTold] = {}
 
     @property
     def is_drawn_by_diffusers(self) -> bool:
         """Whether it is older than the choice of noise, and in half precision: its noise is what diffusers draws."""
-        denoises = [values for values in self.values.values() if "cache_threshold" in values]
-        is_half = any(model.dtype != "fp32" for model in self.models.values())
+        denoises = [node.values for node in self.nodes.values() if "cache_threshold" in node.values]
+        is_half = any(node.model.dtype != "fp32" for node in self.nodes.values() if node.model)
         return is_half and any("noise" not in values for values in denoises)
-
-
-_TOLD = TypeAdapter(Told)
 
 
 def told_by(folder: Path) -> Told:
     """Of the run in this folder."""
-
-    def told(plain: dict[str, Any]) -> Told:
-        nodes = plain["nodes"].items()
-        stand_ins = {name: (node["values"], node["stand_ins"]) for name, node in nodes if node.get("stand_ins")}
-        return _TOLD.validate_python(
-            {
-                "versions": plain["versions"],
-                "values": {name: node["values"] for name, node in nodes if "values" in node},
-                "meant": {name: {each: values[each] for each in own} for name, (values, own) in stand_ins.items()},
-                "models": {name: node["model"] for name, node in nodes if "model" in node},
-            }
-        )
-
-    return _found(folder, told, Told())
+    return _found(folder, Told.model_validate, Told())
 
 
 @functools.cache  # what this process has imported stays as it is

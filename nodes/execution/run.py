@@ -26,13 +26,14 @@ from ..graph.unfolding.unfolded import parts_of
 from ..preview.carried import with_plan, with_plans
 from ..preview.meant import tagged
 from .cache import Cache, Share
-from .events import Sink
+from .events import OfRun, Sink
 from .failure import NodeFailed
 from .outlook import outlook_of
 from .records import Cached, NodeRecord, RunResult, devices_in_use, has_torch
 from .schedule import Schedule, schedule
 from .watch import NodeProgress, Token, Watch
 
+RUN_ENDS: Mapping[str, OfRun] = {"ok": "run_finished", "failed": "run_failed", "cancelled": "run_cancelled"}
 CPU_THREADS = 4
 POLL_S = 0.2  # how often a waiting run looks at its cancel token, and at Ctrl-C where waiting blocks signals (Windows)
 
@@ -319,15 +320,9 @@ class _Session:
         # once what follows a denoise is over, too, which its prediction tells of
         self.records |= self.watch.tell_took(self.records, is_kept="disk" in self.caches)
         states = {record.state for record in self.records.values()}
-        if self.failure is not None:
-            state: Literal["ok", "failed", "cancelled"] = "failed"
-            self.watch.tell("run_failed", message=str(self.failure), code=self.failure.code)
-        elif states <= {"ok"}:
-            state = "ok"
-            self.watch.tell("run_finished")
-        else:
-            state = "cancelled"
-            self.watch.tell("run_cancelled")
+        state = "failed" if self.failure else "ok" if states <= {"ok"} else "cancelled"
+        told = {"message": str(self.failure), "code": self.failure.code} if self.failure else {}
+        self.watch.tell(RUN_ENDS[state], **told)
         nodes = self.schedule.nodes
         found = {
             name: nodes[node].spec.part(self.live[node], output) if output else self.live[node]

@@ -47,10 +47,7 @@ def recipe_keys(
     keys: dict[str, str] = {}
     for name in order:
         node = nodes[name]
-        links = []
-        for socket, link in node.links.items():
-            source, _, output = link.source.partition(".")
-            links.append((socket, keys[source], output))
+        links = [(socket, keys[link.node], link.socket) for socket, link in node.links.items()]
         version, values = node.spec.recipe(node.values) if node.spec.recipe else (node.spec.version, node.values)
         row = f"rows={rows[name]}" if name in rows else ""
         noise = "noise=seed" if name in drawn else ""
@@ -106,7 +103,7 @@ def schedule(
         if problem.kind == "error":
             node = needs.nodes[problem.node]
             raise NodeFailed(problem.node, node.spec, node.node.title, ValueError(problem.message), workspace.host)
-    fingerprints, uncached = _fingerprints(needs.order, needs.nodes, needs.sources, workspace)
+    fingerprints, uncached = _fingerprints(needs, workspace)
     depths, denoises = depths_of(needs), [n for n in needs.order if needs.nodes[n].spec.denoises]
     plans, rows = plans_of(walk, denoises, progress_of), rows_of(walk, needs.order)
     # Of `auto` nothing is in a key: what it takes computes each number by the same sums.
@@ -201,14 +198,12 @@ def _results(graph: Graph, whole: Graph, targets: Collection[str] | None) -> dic
     return results
 
 
-def _fingerprints(
-    order: Collection[str], nodes: Mapping[str, Resolved], sources: Mapping[str, Collection[str]], workspace: Workspace
-) -> tuple[dict[str, str], frozenset[str]]:
+def _fingerprints(needs: Needs, workspace: Workspace) -> tuple[dict[str, str], frozenset[str]]:
     prints: dict[str, str] = {}
     uncached: set[str] = set()
-    for name in order:
-        node = nodes[name]
-        if not uncached.isdisjoint(sources[name]):
+    for name in needs.order:
+        node = needs.nodes[name]
+        if not uncached.isdisjoint(needs.sources[name]):
             uncached.add(name)
         # What a node writes is part of what it gives: into another folder, or with another workflow in it, it is
         # written again.

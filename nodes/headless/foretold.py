@@ -4,7 +4,6 @@ import dataclasses
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,20 +41,12 @@ class Point:
     file: Path = Path()  # the workflow's
     folder: Path
     roots: tuple[Path, ...] = ()  # what it may read, where that is its own
-    prepare: Callable[[], Ready]
-    is_alone: bool = True  # whether there is no other, and no list that could have had one
+    # Prepared once where it is alone (see `as_job`); each time that it is asked for where it is not, since thousands of
+    # points would hold the nodes of all their for-eachs from the first check to the last run.
+    ready: Callable[[], Ready]
     number: int = 1  # in the sweep or the list, from 1 on
     origin: str = ""  # where its list of jobs asks for it, such as "line 3"
     workflow: str = ""  # the file as the list names it
-
-    def ready(self) -> Ready:
-        """Prepared once where it is alone; each time that it is asked for where it is not, since thousands of points
-        would hold the nodes of all their for-eachs from the first check to the last run."""
-        return self._kept if self.is_alone else self.prepare()
-
-    @cached_property
-    def _kept(self) -> Ready:
-        return self.prepare()
 
 
 def with_remedy(problem: Problem) -> Problem:

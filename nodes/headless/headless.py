@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from ...parallel.errors import Cancelled, as_told, code_of, where_of
+from ...parallel.errors import Cancelled, LoomError, as_told, code_of, where_of
 from ...pipelines.failures import NotFinite
 from ..execution.attempt import Caches, attempt, open_caches, workspace_of
 from ..execution.events import Event, Sink
@@ -103,10 +103,10 @@ def _foretold(job: Headless) -> tuple[list[Point], list[Report]]:
     if texts := list(dict.fromkeys(map(str, notes))):  # in one line, however many texts a sweep has
         logger.warning("%s%s", texts[0], f"; so it is with {len(texts) - 1} more texts" if texts[1:] else "")
     good: list[Point] = []
-    bad: list[tuple[Report, GraphError]] = []
+    bad: list[tuple[Report, Sequence[Problem]]] = []
     for number, why in job.refused.items():
-        report = Report(point=number, folder=job.out, overrides={}, problem_code=code_of(why))
-        bad.append((report, GraphError([Problem("", "", code_of(why), str(why))])))
+        report = Report(point=number, folder=job.out, overrides={}, problem=why, is_foretold=True)
+        bad.append((report, [Problem("", "", why.code, str(why))]))
     for point, told in zip(job.points, foretold, strict=True):
         problems = [with_remedy(problem) for problem in blocking(told.problems, is_forced=job.is_forced)]
         if not problems or (job.resume and _is_complete(job, point)):  # what is there already needs no room
@@ -114,20 +114,17 @@ def _foretold(job: Headless) -> tuple[list[Point], list[Report]]:
         else:
             if point.origin:
                 problems = [Problem("", "", each.code, f"{point.origin}: {each}") for each in problems]
-            error = GraphError(problems)
-            own: dict[str, Any] = {"overrides": point.overrides, "workflow": point.workflow}
-            bad.append((Report(point=point.number, folder=point.folder, problem_code=error.code, **own), error))
+            bad.append((replace(report_of(point), problem=GraphError(problems), is_foretold=True), problems))
     if bad and not good:
         is_list = job.refused or job.points[0].origin
-        raise GraphError(each for _, error in (bad if is_list else bad[:1]) for each in error.problems)
-    reports = [replace(report, problem=str(error), is_foretold=True) for report, error in bad]
-    return good, sorted(reports, key=lambda report: report.point)
+        raise GraphError(each for _, problems in (bad if is_list else bad[:1]) for each in problems)
+    return good, sorted((report for report, _ in bad), key=lambda report: report.point)
 
 
 def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: Token) -> Report:
     """One point; what keeps it from being made is in the report."""
+    report = report_of(point)
     own: dict[str, Any] = {"point": point.number, "workflow": point.workflow}
-    report = Report(folder=point.folder, overrides=point.overrides, **own)
     started: dict[str, Any] = {**own, "folder": str(point.folder), "overrides": point.overrides}
     if job.resume and _is_complete(job, point):
         return report
@@ -142,7 +139,7 @@ def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: To
             if not job.overwrites:
                 mine = workspace.metadata[WORKFLOW_KEY]
                 workspace = replace(workspace, is_others=lambda file: is_others(file, mine))
-            made = attempt(
+            result, problem = attempt(
                 prepared,
                 workspace=workspace,
                 caches=caches,
@@ -152,12 +149,10 @@ def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: To
                 targets=job.targets,
                 shows=job.shows,
             )
-    except InUse as error:
-        is_busy = job.resume and job.is_sweep
-        return replace(report, problem=str(error), problem_code=error.code, is_busy=is_busy)
     except ValueError as error:
-        return replace(report, problem=str(error), problem_code=code_of(error))
-    return replace(report, result=made.result, problem=made.problem, problem_code=made.problem_code)
+        is_busy = isinstance(error, InUse) and job.resume and job.is_sweep
+        return replace(report, problem=error, is_busy=is_busy)
+    return replace(report, result=result, problem=problem)
 
 
 def _is_complete(job: Headless, point: Point) -> bool:
@@ -200,8 +195,7 @@ class Report:
     overrides: Mapping[str, Any]
     workflow: str = ""  # the file, of several
     result: RunResult | None = field(repr=False, default=None)
-    problem: str = ""
-    problem_code: str = ""
+    problem: Exception | None = None
     is_busy: bool = False  # another process is making it now
     is_foretold: bool = False  # it was not begun, because `problem` was found before the first run
 
@@ -214,22 +208,21 @@ class Report:
         return "failed" if self.problem and self.result.state == "ok" else self.result.state
 
     @property
-    def failure(self) -> NodeFailed | None:
-        return None if self.result is None else self.result.failure
+    def failure(self) -> Exception | None:
+        """What went wrong: a node, or what kept the run or its manifest from being made."""
+        return (self.result and self.result.failure) or self.problem
 
     @property
     def error(self) -> str:
-        """What went wrong, in one sentence; empty when nothing did."""
-        failure = None if self.result is None else self.result.failure
-        return self.problem if failure is None else str(failure)
+        """The same in one sentence; empty when nothing did."""
+        return str(self.failure or "")
 
     @property
     def code(self) -> str:
         """What the error is, for programs (parallel/errors.py); empty when there is none."""
         if self.state == "cancelled":
             return Cancelled.code
-        failure = None if self.result is None else self.result.failure
-        return self.problem_code if failure is None else failure.code
+        return code_of(self.failure) if self.failure else ""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -268,27 +261,31 @@ class Report:
         }
 
 
+def report_of(point: Point) -> Report:
+    """Of a run of which nothing is known yet."""
+    return Report(point=point.number, folder=point.folder, overrides=point.overrides, workflow=point.workflow)
+
+
 class Tally:
     """Counts the reports of a sweep, keeps those of failures, and says when to go no further."""
 
     def __init__(self, num_runs: int, *, stops_on_error: bool = False) -> None:
         self.num_runs = num_runs
-        self.failures: list[Report] = []  # without their results, which may be large
+        self.failures: list[Report] = []  # without their results and causes, which may be large
+        self.counts: Counter[RunState] = Counter()
         self.why_ended = ""
         self.is_cancelled = False  # also where no run was under way
         self.finish = threading.Event()  # set: what is under way is finished, and nothing else begun
         self._stops_on_error = stops_on_error
-        self._counts: Counter[RunState] = Counter()
         self._reason = ""
         self._num_alike = 0
 
     def add(self, report: Report) -> None:
-        self._counts[report.state] += 1
+        self.counts[report.state] += 1
         if report.state != "failed":
             self._num_alike = 0
             return
-        told = {"problem": report.error, "problem_code": report.code}
-        self.failures.append(replace(report, result=None, **told))
+        self.failures.append(replace(report, result=None, problem=LoomError(report.error, code=report.code)))
         if self._stops_on_error:
             self.why_ended = "it was asked to stop at the first error"
         if self._stops_on_error or report.is_foretold:  # which says nothing of the runs that are begun
@@ -299,13 +296,10 @@ class Tally:
         if self._num_alike >= most:
             self.why_ended = f"{most} runs in a row failed for the same reason"
 
-    def count(self, state: RunState) -> int:
-        return self._counts[state]
-
     @property
     def num_left(self) -> int:
         """Runs that were not tried, or not to their end by this process."""
-        return self.num_runs - self._counts.total() + self._counts["cancelled"] + self._counts["busy"]
+        return self.num_runs - self.counts.total() + self.counts["cancelled"] + self.counts["busy"]
 
     @property
     def is_retryable(self) -> bool:
@@ -317,7 +311,7 @@ class Tally:
 
     @property
     def state(self) -> Literal["ok", "failed", "cancelled", "ended"]:
-        if self.is_cancelled or self._counts["cancelled"]:
+        if self.is_cancelled or self.counts["cancelled"]:
             return "cancelled"
         if self.finish.is_set() and self.num_left:
             return "ended"
@@ -331,7 +325,7 @@ class Tally:
             "state": self.state,
             "retryable": self.is_retryable if self.state in ("failed", "ended") else None,
             "runs": self.num_runs,
-            **{state: self._counts[state] for state in ("ok", "resumed", "failed", "busy")},
+            **{state: self.counts[state] for state in ("ok", "resumed", "failed", "busy")},
             "left": self.num_left,
             "why_ended": self.why_ended or None,
             "failures": failures,
@@ -340,9 +334,9 @@ class Tally:
 
 def _reason(report: Report) -> tuple[str, int]:
     """What makes two failures alike, and how many of those are enough."""
-    failure = report.failure
-    cause = failure and failure.__cause__
+    node = report.failure if isinstance(report.failure, NodeFailed) else None
+    cause = node and node.__cause__
     is_cheap = isinstance(cause, ValueError) and code_of(cause) != NotFinite.code
     if cause is not None and is_cheap and not isinstance(cause.__cause__, OSError):  # the disk was full, say
         return report.error, MOST_REFUSED
-    return re.sub(r"\d+", "", failure.sentence if failure else report.error), MOST_FAULTS
+    return re.sub(r"\d+", "", node.sentence if node else report.error), MOST_FAULTS

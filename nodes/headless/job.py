@@ -94,9 +94,8 @@ def points_of(
     for varied in sweep:
         values = {**overrides, **varied}
         own = baked(graph, values)
-        prepare = partial(ready, own, SPECS, workspace=reading)
         told: dict[str, Any] = {"overrides": values, "varied": varied, "file": file, "roots": roots}
-        points.append(Point(graph=own, folder=out, prepare=prepare, **told))
+        points.append(Point(graph=own, folder=out, ready=partial(ready, own, SPECS, workspace=reading), **told))
     return points
 
 
@@ -132,9 +131,7 @@ def split_set(texts: Sequence[str]) -> dict[str, str]:
     return values
 
 
-def typed_values(
-    graph: Graph, specs: Specs, values: Mapping[str, Any], *, workspace: Workspace | None = None
-) -> dict[str, Any]:
+def typed_values(graph: Graph, specs: Specs, values: Mapping[str, Any], *, workspace: Workspace) -> dict[str, Any]:
     """Overrides from values by the same names, each a param or node.socket, typed by the workflow; a text is read as
     the command line reads it where none belongs. A node may get its sockets by another of these values, or by a file in
     the `workspace`."""
@@ -146,12 +143,7 @@ def typed_values(
 
 
 def parse_sweep(
-    graph: Graph,
-    specs: Specs,
-    texts: Sequence[str],
-    *,
-    given: Mapping[str, Any] | None = None,
-    workspace: Workspace | None = None,
+    graph: Graph, specs: Specs, texts: Sequence[str], *, given: Mapping[str, Any], workspace: Workspace
 ) -> list[dict[str, Any]]:
     """The overrides of each run: every combination of the swept values, the last name changing fastest.
 
@@ -163,7 +155,7 @@ def parse_sweep(
         name, value = _split(text, "--sweep", f"{short(text)[1:-1]}=1..4")
         if name in axes:
             raise ValueError(worded("--sweep {} is given twice; put all its values into one", name))
-        socket = _socket(graph, specs, name) or _chosen_socket(graph, specs, name, given or {}, workspace)
+        socket = _socket(graph, specs, name) or _chosen_socket(graph, specs, name, given, workspace)
         axes[name] = _values(socket, name, value)
     if (num_runs := math.prod(map(len, axes.values()))) > MAX_RUNS:
         raise ValueError(
@@ -226,9 +218,7 @@ def _socket(graph: Graph, specs: Specs, name: str) -> InputSpec | None:
     return _plain_socket(spec, name)
 
 
-def _chosen_socket(
-    graph: Graph, specs: Specs, name: str, given: Mapping[str, Any], workspace: Workspace | None
-) -> InputSpec:
+def _chosen_socket(graph: Graph, specs: Specs, name: str, given: Mapping[str, Any], workspace: Workspace) -> InputSpec:
     """Of a node that gets its sockets by values. It is looked at by itself: a list that a for-each goes through may be
     one of the values that are still to be read."""
     node_name = name.partition(".")[0]

@@ -73,8 +73,7 @@ def read_jobs(
         except ValueError as error:
             if not is_list:
                 raise
-            refused[number] = BadInput(f"{origin}: {error}")
-            refused[number].code = code_of(error)
+            refused[number] = BadInput(f"{origin}: {error}", code=code_of(error))
             if jobs is None:
                 raise refused[number] from error
         else:
@@ -90,7 +89,8 @@ def read_jobs(
 def as_job(points: Sequence[Point], *, out: Path, name: str = "", is_sweep: bool = False) -> Headless:
     """These points in folders of their own."""
     is_sweep = is_sweep or len(points) > 1
-    points = [replace(point, is_alone=not is_sweep) for point in points]
+    if not is_sweep:
+        points = [replace(point, ready=cache(point.ready)) for point in points]
     if is_sweep or name or any(point.varied for point in points):
         points = in_folders(points, name)
     return Headless(points=points, out=out, is_sweep=is_sweep)

@@ -68,10 +68,8 @@ def claimed(folder: Path) -> Iterator[None]:
     lock = folder / LOCK_FILE
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = claim(lock)
-        while not _is_there(lock, file):  # it was opened just before its last holder removed it
+        while not _is_there(lock, file := claim(lock)):  # it was opened just before its last holder removed it
             file.close()
-            file = claim(lock)
     except InUse as error:
         raise InUse(
             f"{folder} is being written by {error.holder}; wait until that ends, or write elsewhere with --out",
@@ -154,38 +152,32 @@ def interrupts(
 
 def as_program(command: Callable[[], int]) -> int:
     """The command's exit code, for a process that is nothing but that; its signals stay ours until it is gone."""
-    guard = _Guard()
+    is_last, hook = False, sys.unraisablehook
+
+    def end(signum: int, frame: object) -> None:
+        nonlocal is_last
+        if is_last:
+            end_at_once()
+        is_last = True
+        raise KeyboardInterrupt  # so that the command closes its pools
+
+    def lost(unraisable: Any) -> None:
+        """Raised in a callback of Python's own, from where it reaches nobody but this hook."""
+        if unraisable.exc_type is KeyboardInterrupt:
+            end_at_once()
+        hook(unraisable)
+
+    sys.unraisablehook = lost
+    for number in SIGNALS:
+        signal.signal(number, end)
     try:
         try:
             return command()
         finally:
             # Python would tell of a signal that comes now by a traceback from wherever it is, as in a join
-            guard.is_last = True
+            is_last = True
     except KeyboardInterrupt:  # in the lines around the command, which itself takes care of it
         return CANCELLED
-
-
-class _Guard:
-    """The handler of both signals, from now on."""
-
-    def __init__(self) -> None:
-        self.is_last = False
-        self._hook = sys.unraisablehook
-        sys.unraisablehook = self._lost
-        for number in SIGNALS:
-            signal.signal(number, self)
-
-    def __call__(self, signum: int, frame: object) -> None:
-        if self.is_last:
-            end_at_once()
-        self.is_last = True
-        raise KeyboardInterrupt  # so that the command closes its pools
-
-    def _lost(self, unraisable: Any) -> None:
-        """Raised in a callback of Python's own, from where it reaches nobody but this hook."""
-        if unraisable.exc_type is KeyboardInterrupt:
-            end_at_once()
-        self._hook(unraisable)
 
 
 def end_at_once() -> NoReturn:

@@ -34,9 +34,7 @@ OWN = Wanted(batch=0)  # nothing is written in place of the model's, or the work
 WRITTEN = ("width", "height", "frames", "batch", "steps")  # what of a `Wanted` the user writes
 
 
-def read_wanted(
-    size: str, *, frames: int = 0, batch: int = 0, steps: int = 0, guidance: float = 0.0, num_runs: int = 1
-) -> Wanted:
+def read_wanted(size: str, *, frames: int, batch: int, steps: int, guidance: float, num_runs: int) -> Wanted:
     """What the user wrote of a denoise; zeros, and the size "", are the model's, or the workflow's, own. Raises
     `ValueError`.
     """
@@ -95,15 +93,8 @@ def plans_of(
     """
     asked: dict[str, Any] = {"written": written, "guidance": guidance, "num_runs": num_runs, "engine": engine}
     if "@" in what or not what.lower().endswith(WORKFLOWS):
-        roots = roots_of(Path(what), [what], allowed)
-        return [
-            (
-                "",
-                plan_model(
-                    what, machine, roots=roots, dtype=dtype, quantization=quantization, outlines=outlines, **asked
-                ),
-            )
-        ]
+        asked |= {"dtype": dtype, "quantization": quantization, "outlines": outlines}
+        return [("", plan_model(what, machine, roots=roots_of(Path(what), [what], allowed), **asked))]
     file = Path(what)
     graph = read_workflow(file)
     place = Place(devices=machine.devices, plan=AUTO)
@@ -126,7 +117,7 @@ def plan_model(
     source: str,
     machine: Machine,
     *,
-    roots: Sequence[Path],
+    roots: tuple[Path, ...],
     written: Wanted = OWN,
     guidance: float = 0.0,
     num_runs: int = 1,
@@ -136,12 +127,7 @@ def plan_model(
     outlines: Outlines = outline_of,
 ) -> Forecast:
     """Raises `ValueError` for a model that is not here nor in outline, and for what it cannot make."""
-    where: dict[str, Any] = {
-        "device": machine.devices[0],
-        "roots": tuple(roots),
-        "is_here": False,
-        "outlines": outlines,
-    }
+    where: dict[str, Any] = {"device": machine.devices[0], "roots": roots, "is_here": False, "outlines": outlines}
     model = describe_model(source, dtype=dtype, quantization=quantization, engine=engine, **where)
     wanted = Wanted(is_guided=is_guided(model, guidance=guidance))
     return _forecast(model, machine, wanted=wanted, written=written, num_runs=num_runs)

@@ -23,7 +23,7 @@ from ...pipelines.models.regular_file import open_regular, parse_strict
 from ...pipelines.place import check_cores, checked, names_plan, read_place
 from ...pipelines.values import Place
 from ..execution.failure import NodeFailed
-from ..execution.manifest import MANIFEST_FILE, versions
+from ..execution.manifest import MANIFEST_FILE, Told, versions
 from ..execution.models_used import ModelFacts
 from ..execution.schedule import schedule
 from ..files.workspace import Workspace
@@ -33,6 +33,7 @@ from ..preview.carried import PLANS_KEY
 from ..registry import SPECS
 from .headless import Tally
 from .job import Headless, points_of
+from .job_list import as_job
 from .stream import print_line
 from .terminal import run_shown
 from .workflow_files import roots_of
@@ -53,24 +54,11 @@ class Made(BaseModel):
     value: JsonValue = None
 
 
-class NodeThen(BaseModel):
-    """What is kept of a node."""
-
-    key: str = ""
-    values: dict[str, JsonValue] = {}
-    stand_ins: list[str] = []
-    model: ModelFacts | None = None
-    plan: str = ""
-    foreseen: JsonValue = None  # of a denoise
-
-
-class Manifest(BaseModel):
+class Manifest(Told):
     """What is read of one; the rest is passed over."""
 
     format: Literal[1]
     graph: dict[str, JsonValue] | None = None
-    versions: dict[str, str | None]
-    nodes: dict[str, NodeThen]
     outputs: list[Made]
     devices: list[str]
     plan: str | None = None
@@ -109,7 +97,7 @@ def rerun_shown(
         graph = graph.model_copy(update={"meta": {**graph.meta, PLANS_KEY: plans}})
     points = points_of(graph, {}, [{}], file=path, roots=roots_of(path, (), allowed), out=out)
     asked: dict[str, Any] = {"place": place, "is_forced": is_forced, "command": command, **_shown(then, graph)}
-    job = Headless(points=points, out=out, overwrites=True, **asked)  # so that names are those of then
+    job = replace(as_job(points, out=out), overwrites=True, **asked)  # so that names are those of then
     is_other = plan != "" and place.plan not in plans.values()
     found = differences(
         [("plan", "plan", then.plan, place.plan if is_other else then.plan), *_beside(then, job, missing)]

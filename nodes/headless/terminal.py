@@ -6,8 +6,9 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..execution.events import Event
 from ..execution.manifest import MANIFEST_FILE
 from ..execution.records import RunResult
 from ..graph.graph import Graph
-from .headless import Report, Tally, run_headless
+from .headless import Report, Tally, report_of, run_headless
 from .job import Headless
 from .lifetime import end_at_once, interrupts
 from .stream import print_end, print_line, print_nothing
@@ -47,17 +48,17 @@ def run_shown(
     Asked by Ctrl-C or SIGTERM it ends at its next step; with a grace what is under way is finished within so many
     seconds, and nothing else is begun.
     """
-    graphs = {point.number: point.graph for point in job.points}
+    points = {point.number: point for point in job.points}
     cancel, over = threading.Event(), threading.Event()
-    tell = (lambda event: None) if is_quiet else event_printer(cancel) if as_json else ProgressBars(graphs)
+    bars = ProgressBars({number: point.graph for number, point in points.items()})
+    tell = (lambda event: None) if is_quiet else partial(print_event, cancel) if as_json else bars
     tally = Tally(len(job.points) + len(job.refused), stops_on_error=stops_on_error)
-    under_way: dict[str, tuple[Event, Event]] = {}  # by their ids: the first event of each and its latest
+    under_way: dict[str, Event] = {}  # the latest of each run
 
     def sink(event: Event) -> None:
         tell(event)
         if event.run:  # the groups of a sweep are of none
-            first, _ = under_way.get(event.run, (event, event))
-            under_way[event.run] = first, event
+            under_way[event.run] = event
 
     def end_in_time() -> None:
         """In a thread of its own: what is beyond the grace is cancelled, and what then only loads is not waited for."""
@@ -69,15 +70,14 @@ def run_shown(
                 cancel.set()
             cancel_time = min(cancel_time, now) if cancel.is_set() else math.inf
             left = list(under_way.values())  # at one moment: runs tell meanwhile
-            if now - cancel_time > MOST_LOADING_S and all(latest.is_loading for _, latest in left):
+            if now - cancel_time > MOST_LOADING_S and all(latest.is_loading for latest in left):
                 break
         else:
             return
         tally.is_cancelled = True
-        for first, latest in left:
-            ended = RunResult(run=first.run, state="cancelled", outputs={}, nodes={}, seconds=latest.time_s)
-            own: dict[str, Any] = {"point": first.point, "workflow": first.workflow, "overrides": first.overrides}
-            report = Report(folder=Path(first.folder), result=ended, **own)
+        for latest in left:
+            ended = RunResult(run=latest.run, state="cancelled", outputs={}, nodes={}, seconds=latest.time_s)
+            report = replace(report_of(points[latest.point]), result=ended)
             tally.add(report)
             print_report(report, as_json=as_json, debug=debug)
         if job.is_sweep:
@@ -137,12 +137,10 @@ class ProgressBars:
                 if self._bars:
                     self._end((event.run, event.node))
                 self._line(f"{name:<18} {event.seconds:6.2f} s")
-            elif event.kind == "cached":
-                self._line(f"{name:<18} cached")
             elif event.kind in ("run_finished", "run_failed", "run_cancelled"):
                 for key in [key for key in self._bars if key[0] == event.run]:
                     self._end(key)
-            elif event.kind in ("failed", "skipped"):
+            elif event.kind in ("cached", "failed", "skipped"):
                 self._end((event.run, event.node))
                 self._line(f"{name:<18} {event.kind}")
 
@@ -170,19 +168,15 @@ class ProgressBars:
         tqdm.write(text, file=sys.stderr)
 
 
-def event_printer(cancel: threading.Event) -> Callable[[Event], None]:
-    """Prints events as JSON; a reader that went away ends the run."""
-
-    def show(event: Event) -> None:
-        if event.kind == "preview":
-            return
-        try:
-            print_line(event.to_plain())
-        except BrokenPipeError:
-            print_nothing()
-            cancel.set()
-
-    return show
+def print_event(cancel: threading.Event, event: Event) -> None:
+    """As JSON; a reader that went away ends the run."""
+    if event.kind == "preview":
+        return
+    try:
+        print_line(event.to_plain())
+    except BrokenPipeError:
+        print_nothing()
+        cancel.set()
 
 
 def print_report(report: Report, *, as_json: bool, debug: bool, is_one_of_many: bool = False) -> None:
@@ -229,7 +223,7 @@ def print_tally(tally: Tally, *, as_json: bool) -> None:
         lines.append(f"  ... and {num_more} more; each manifest.json says why")
     if tally.why_ended:
         lines.append(f"the sweep ended early, because {tally.why_ended}")
-    if num_busy := tally.count("busy"):
+    if num_busy := tally.counts["busy"]:
         lines.append(f"{num_busy} of {tally.num_runs} runs are being made by other processes, and are not done yet")
     if tally.num_left:
         lines.append(f"--resume makes the {tally.num_left} that are left, and tries those that failed once more")

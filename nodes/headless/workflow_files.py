@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,8 @@ def text_of(path: Path, *, for_comfyui: bool) -> str:
     graph = read_workflow(path)
     if not for_comfyui:
         return graph_text(graph).removesuffix("\n")
-    prepared = ready(graph, SPECS, workspace=workspace_of(path))
+    workspace = Workspace(roots=roots_of(path, (), ()), host="command line")
+    prepared = ready(graph, SPECS, workspace=workspace)
     ensure(prepared)
     return json.dumps(to_comfy(prepared), indent=2, ensure_ascii=False)
 
@@ -92,13 +93,8 @@ def drawn_by_diffusers(graph: Graph) -> Graph:
     return graph.model_copy(update={"nodes": changed(graph.nodes), "subs": subs})
 
 
-def read_text(path: Path, *, name: str) -> Graph:
-    """The workflow in a file of text, ours or ComfyUI's, which has no name of its own. Raises `GraphError`."""
-    return graph_of(parse_json(read_bytes(path)), name=name)
-
-
 def graph_of(data: Any, *, name: str) -> Graph:
-    """The workflow in what JSON holds, likewise."""
+    """The workflow in what JSON holds, ours or ComfyUI's, which has no name of its own. Raises `GraphError`."""
     may_be_foreign = isinstance(data, dict) and "format" not in data
     return from_comfy(data, SPECS, name) if may_be_foreign and is_comfy(data) else graph_from_plain(data)
 
@@ -115,12 +111,6 @@ def models_dirs(folders: Iterable[Path]) -> tuple[Path, ...]:
         if not folder.is_dir():
             raise ValueError(f"--models-dir {folder} is not a folder; give one that exists")
     return tuple(folder.resolve() for folder in folders)
-
-
-def workspace_of(file: Path, settings: Sequence[str] = (), allowed: Sequence[Path] = ()) -> Workspace:
-    """What may be read to know which sockets a node has: folders in `NAME=VALUE` settings are the user's own."""
-    named = [text.partition("=")[2] for text in settings]
-    return Workspace(roots=roots_of(file, named, allowed), host="command line")
 
 
 def roots_of(file: Path, values: Iterable[Any], allowed: Iterable[Path]) -> tuple[Path, ...]:

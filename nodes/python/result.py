@@ -13,11 +13,10 @@ from ..execution.manifest import MANIFEST_FILE
 from ..execution.records import RunResult
 from ..files.picture_files import opened
 from ..graph.spec import Saved
+from ..headless.workflow_files import PICTURES
 
 if TYPE_CHECKING:
     from PIL import Image as Pillow
-
-PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
 
 class Result:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, ParamSpec, cast
 
-from ...parallel.errors import BadInput, Cancelled
+from ...parallel.errors import Cancelled
 from ...parallel.machine.folders import user_cache
 from ...parallel.machine.now import devices_now
 from ...pipelines.place import read_place
@@ -130,16 +130,12 @@ class Session:
         with outside(), claimed(folder):
             workspace = workspace_of(prepared, folder, roots=roots, place=self._place)
             cancel = cancel or threading.Event()
-            made = attempt(prepared, workspace=workspace, caches=self._caches, sink=sink, cancel=cancel)
-        if made.result.failure is not None:
-            raise made.result.failure
-        if made.result.state == "cancelled":
+            made, problem = attempt(prepared, workspace=workspace, caches=self._caches, sink=sink, cancel=cancel)
+        if made.state == "cancelled":
             raise Cancelled
-        if made.problem:
-            error = BadInput(made.problem)
-            error.code = made.problem_code
-            raise error
-        return Result(made.result, folder, given.name)
+        if failure := made.failure or problem:
+            raise failure
+        return Result(made, folder, given.name)
 
     async def arun(
         self,

@@ -89,9 +89,7 @@ def remedies(workspace: Workspace) -> Iterator[None]:
     except NotPulled as error:
         if workspace.host not in PULL:
             raise
-        told = BadInput(f"{error.what}; {PULL[workspace.host]}")
-        told.code = error.code
-        raise told from None
+        raise BadInput(f"{error.what}; {PULL[workspace.host]}", code=error.code) from None
 
 
 @checked

@@ -163,14 +163,12 @@ def _distance(end: End) -> int:
 def failure(end: End, rank: str, *, log: Path, are_alike: bool) -> Exception:
     """What the caller raises; `are_alike` where every rank has refused with the same words."""
     if end.state == "refused":
-        error = BadInput(end.reason if are_alike else worded("{}: {}", rank, end.reason))
-        error.code = end.code
+        error = BadInput(end.reason if are_alike else worded("{}: {}", rank, end.reason), code=end.code)
         error.add_note(end.traceback)
         return error
-    kind = OutOfMemory if end.code in (OutOfMemory.code, EASED) else RankFailed
-    error = kind(worded("{}: {}", rank, end.reason))
-    if end.code == EASED:
-        error.code = EASED
+    is_memory = end.code in (OutOfMemory.code, EASED)
+    words = worded("{}: {}", rank, end.reason)
+    error = OutOfMemory(words, code=end.code) if is_memory else RankFailed(words)
     error.add_note(end.traceback)
     return _noted(error, log)
 

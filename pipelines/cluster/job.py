@@ -156,9 +156,7 @@ def _failure(machine: RayMachine, end: Mapping[str, Any], *, is_alone: bool) -> 
         return machine.lose(MachineLost("has ended the job by itself"))
     reason = worded("{}: {}", machine.name, end["reason"])
     if end["state"] == "refused" or end["code"] in (OutOfMemory.code, EASED):
-        error = BadInput(reason) if end["state"] == "refused" else OutOfMemory(reason)
-        error.code = end["code"]
-        return error
+        return (BadInput if end["state"] == "refused" else OutOfMemory)(reason, code=end["code"])
     if is_alone:
         return RankFailed(reason)
     lost = MachineLost(f"could not go on ({end['reason']})")

@@ -45,9 +45,7 @@ class HubProcess(Talking):
                     "the process that talks to the hub ended; try again, which goes on where it stopped"
                 ) from None
             if "error" in told:
-                failed = NotFetched(told["error"])
-                failed.code = told["code"]
-                raise failed
+                raise NotFetched(told["error"], code=told["code"])
             yield told
             if "bytes" not in told:
                 return

@@ -80,9 +80,7 @@ def _outline(model_id: str, revision: str, folder: Path) -> None:
 
     model = look(model_id, revision, folder)
     if model.problem:
-        failed = NotFetched(model.problem)
-        failed.code = model.code
-        raise failed
+        raise NotFetched(model.problem, code=model.code)
     with in_our_words(model_id, revision), ThreadPoolExecutor(NUM_AT_A_TIME) as threads:
         list(threads.map(lambda file: _outline_file(model, file, folder), model.files))
     index = next(each for each in (folder / INDEX, folder / MODULAR_INDEX) if each.exists())

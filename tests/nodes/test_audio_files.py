@@ -229,7 +229,7 @@ def test_a_run_keeps_a_sound_until_its_file_changes(tmp_path: Path, kept: str) -
     first, again = (run(graph, SPECS, workspace=workspace, **{f"{kept}_cache": cache}) for _ in range(2))
     assert again.nodes["load"].cached == kept
     assert torch.equal(again.outputs["x"].waveform, first.outputs["x"].waveform) and again.outputs["x"].rate == RATE
-    manifest = json.loads(write_manifest(tmp_path, graph, again).read_text())
+    manifest = json.loads(write_manifest(tmp_path, graph, again, {}).read_text())
     assert manifest["outputs"] == [{"name": "x", "type": "Audio"}]
     write_audio(tone(hertz=880), tmp_path / "a.wav", rate=RATE, metadata={})
     assert run(graph, SPECS, workspace=workspace, **{f"{kept}_cache": cache}).nodes["load"].cached == "no"

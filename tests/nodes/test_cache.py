@@ -26,11 +26,11 @@ def test_shared_storage_counts_once_and_until_its_last_holder_goes() -> None:
     first = image()
     cache.put("a", first)
     cache.put("b", Image(pixels=first.pixels[:, :, :10]))
-    assert cache.used_bytes == 12 * KB + 2 * ENTRY_BYTES
-    cache.drop("a")
-    assert cache.used_bytes == 12 * KB + ENTRY_BYTES
-    cache.drop("b")
-    assert cache.used_bytes == 0 and len(cache) == 0
+    assert cache.recent.used_bytes == 12 * KB + 2 * ENTRY_BYTES
+    cache.recent.drop("a")
+    assert cache.recent.used_bytes == 12 * KB + ENTRY_BYTES
+    cache.recent.drop("b")
+    assert cache.recent.used_bytes == 0 and len(cache.recent) == 0
 
 
 @pytest.mark.parametrize("kind", ["memory", "disk"])

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from latentloom.nodes.execution import circumstances
-from latentloom.nodes.execution.circumstances import Circumstances, job_of, without_secrets
+from latentloom.nodes.execution.circumstances import job_of, without_secrets
 from latentloom.nodes.execution.manifest import is_complete, manifest, told_by, write_manifest
 from latentloom.nodes.execution.records import NodeRecord
 from latentloom.nodes.files.workspace import Workspace
@@ -77,7 +77,8 @@ def test_a_manifest_has_them_and_the_workflow_whole(
     monkeypatch.setitem(circumstances.sys.modules, "torch", SimpleNamespace(version=SimpleNamespace(cuda="12.8")))
     graph = toys.graph({"n": ("Number", {"value": "$v"})}, params={"v": {"type": "int", "default": 5}})
     place = Place(devices=("cpu", "cpu"), plan="cfg=2", cluster=f"ray://me:{SECRET}@host:1")
-    now = Circumstances(place=place, command=("latentloom", "run", "--token", SECRET))
+    asked = {"place": place, "command": ("latentloom", "run", "--token", SECRET)}
+    now = circumstances.circumstances(started=datetime.now(UTC), **asked)
     plain = json.loads(json.dumps(manifest(tmp_path, graph, run(toys.graph({}), toys.SPECS), now)))
     assert datetime.fromisoformat(plain["started"]) <= datetime.fromisoformat(plain["ended"])
     assert plain["started"].endswith("+00:00")
@@ -93,7 +94,7 @@ def test_one_without_a_command_or_torch_says_so(
     toys: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(circumstances.sys.modules, "torch", raising=False)
-    plain = Circumstances().to_plain()
+    plain = circumstances.circumstances(started=datetime.now(UTC), place=Place(), command=None)
     assert plain["command"] is None and plain["machine"]["cuda"] is None
 
 
@@ -101,7 +102,7 @@ def test_what_attended_is_told_once_of_its_node(toys: ModuleType, tmp_path: Path
     ranks = tuple(RankWork(rank=rank, device="cpu", seconds=1.0, kernels=("cpu_flash",)) for rank in range(2))
     result = run(toys.graph({}), toys.SPECS)
     nodes = {"d": NodeRecord(key="k", state="ok", ranks=ranks), "e": NodeRecord(key="k", state="ok")}
-    told: dict[str, Any] = manifest(tmp_path, toys.graph({}), replace(result, nodes=nodes))["nodes"]
+    told: dict[str, Any] = manifest(tmp_path, toys.graph({}), replace(result, nodes=nodes), {})["nodes"]
     assert told["d"]["kernels"] == ["cpu_flash"] and "kernels" not in told["e"]
     assert all("kernels" not in rank for rank in told["d"]["ranks"])
 
@@ -109,7 +110,8 @@ def test_what_attended_is_told_once_of_its_node(toys: ModuleType, tmp_path: Path
 def test_a_manifest_of_before_is_read_as_it_was(toys: ModuleType, tmp_path: Path) -> None:
     graph = toys.graph({"s": ("Save", {"image": "@p.image"}), "p": ("Picture", {})})
     result = run(graph, toys.SPECS, workspace=Workspace(output_dir=tmp_path))
-    write_manifest(tmp_path, graph, result)
+    now = circumstances.circumstances(started=datetime.now(UTC), place=Place(), command=None)
+    write_manifest(tmp_path, graph, result, now)
     keys = {name: record.key for name, record in result.nodes.items()}
     plain = json.loads((tmp_path / "manifest.json").read_text())
     assert is_complete(tmp_path, graph, keys)

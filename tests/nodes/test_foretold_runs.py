@@ -171,7 +171,7 @@ def test_without_a_prediction_nothing_is_made_up(
     result = made(toys, specs, told)
     assert {event.run_left_s for event in told} == {None}
     assert [event.left_s for event in told if event.kind == "progress"] == [None, None, 3.0, None]
-    nodes = manifest(tmp_path, toys.graph(NODES), result)["nodes"]
+    nodes = manifest(tmp_path, toys.graph(NODES), result, {})["nodes"]
     assert "foreseen" not in nodes["first"] and "took" not in nodes["first"]
     assert "denoises" not in Report(point=1, folder=tmp_path, overrides={}, result=result).to_plain()
 
@@ -180,7 +180,7 @@ def test_prediction_and_outcome_are_in_events_manifest_and_report(
     toys: ModuleType, specs: dict[str, Any], told: list[Event], tmp_path: Path
 ) -> None:
     result = made(toys, specs, told)
-    denoise = manifest(tmp_path, toys.graph(NODES), result)["nodes"]["first"]
+    denoise = manifest(tmp_path, toys.graph(NODES), result, {})["nodes"]["first"]
     assert denoise["foreseen"]["seconds"] == 49.0 and denoise["foreseen"]["rejected"][0]["plan"] == "ring=2"
     seconds = {"step_s": 3.0, "steps_s": 14.0, "text_s": 1.5, "decode_s": 55.0}
     took = {"steps": 4, **seconds, "num_bytes": 9, "is_busy": False, "predicted_bytes": 8 << 30}

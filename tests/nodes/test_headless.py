@@ -107,10 +107,10 @@ def test_the_same_failure_in_a_row_ends_a_sweep_soon_where_the_machine_is_at_fau
 
 
 def test_a_run_that_succeeds_between_failures_has_them_counted_anew_and_one_without_manifest_is_no_success() -> None:
-    made = RunResult(run="r", state="ok", outputs={}, nodes={}, seconds=1.0)
+    made, full = RunResult(run="r", state="ok", outputs={}, nodes={}, seconds=1.0), ValueError("the disk is full")
     failed, good, untold = (
         Report(point=1, folder=Path("out"), overrides={}, result=result, problem=problem)
-        for result, problem in ((None, "the disk is full"), (made, ""), (made, "the disk is full"))
+        for result, problem in ((None, full), (made, None), (made, full))
     )
     tally = Tally(3 * MOST_FAULTS)
     for report in (*[failed] * (MOST_FAULTS - 1), good, failed):

@@ -67,7 +67,7 @@ def test_several_files_are_points_of_one_run_each_in_a_folder_of_its_own(asked: 
     ]
     assert {(e.point, e.workflow) for e in events} == {(point, file) for point, file, *_ in told}
     assert {"point": 3, "workflow": "b.json"}.items() <= reports[2].to_plain().items()
-    assert (tally.state, tally.count("ok"), tally.num_runs) == ("ok", 4, 4)
+    assert (tally.state, tally.counts["ok"], tally.num_runs) == ("ok", 4, 4)
 
 
 def test_one_file_stays_as_it_was(asked: Asked) -> None:

@@ -26,7 +26,7 @@ NODES = {"p": ("Picture", {"value": "$v"}), "s": ("Save", {"image": "@p.image"})
 def made(toys: ModuleType, tmp_path: Path) -> tuple[Any, RunResult]:
     graph = toys.graph(NODES, params={"v": {"type": "int", "default": 5}}, outputs={"picture": "p.image"})
     result = run(graph, toys.SPECS, workspace=Workspace(output_dir=tmp_path))
-    write_manifest(tmp_path, graph, result)
+    write_manifest(tmp_path, graph, result, {})
     return graph, result
 
 
@@ -57,7 +57,7 @@ def test_lists_and_numbers_are_told_as_json_has_them_and_other_values_by_their_t
         "huge": 10**5000,
     }
     result = RunResult(run="", state="ok", outputs=made, nodes={}, seconds=0.0)
-    write_manifest(tmp_path, toys.graph({}), result)
+    write_manifest(tmp_path, toys.graph({}), result, {})
     told = json.loads((tmp_path / "manifest.json").read_text())["outputs"]
     assert told == [
         {"name": "list", "type": "list", "value": ["a", 1, [True, None, 0.5]]},
@@ -70,7 +70,8 @@ def test_lists_and_numbers_are_told_as_json_has_them_and_other_values_by_their_t
 def test_what_a_self_check_found_is_told_once_of_its_node(toys: ModuleType, tmp_path: Path) -> None:
     ranks = tuple(RankWork(rank=rank, device="cpu", seconds=1.0, known="checked") for rank in range(2))
     nodes = {"d": NodeRecord(key="k", state="ok", ranks=ranks), "e": NodeRecord(key="k", state="ok", ranks=())}
-    told = manifest(tmp_path, toys.graph({}), RunResult(run="", state="ok", outputs={}, nodes=nodes, seconds=0.0))
+    result = RunResult(run="", state="ok", outputs={}, nodes=nodes, seconds=0.0)
+    told = manifest(tmp_path, toys.graph({}), result, {})
     assert told["nodes"]["d"]["self_check"] == "checked" and "self_check" not in told["nodes"]["e"]
     assert [rank["rank"] for rank in told["nodes"]["d"]["ranks"] if "known" not in rank] == [0, 1]
 
@@ -108,8 +109,8 @@ def test_a_damaged_manifest_is_not_complete(text: str, toys: ModuleType, tmp_pat
 def test_a_failed_run_is_not_complete_and_says_why(toys: ModuleType, tmp_path: Path) -> None:
     graph = toys.graph({"f": ("Fail", {})}, outputs={"x": "f.float"})
     result = run(graph, toys.SPECS)
-    write_manifest(tmp_path, graph, result)
-    plain = manifest(tmp_path, graph, result)
+    write_manifest(tmp_path, graph, result, {})
+    plain = manifest(tmp_path, graph, result, {})
     assert (
         plain["state"] == "failed" and "choose one" in plain["error"] and "choose one" in plain["nodes"]["f"]["message"]
     )

@@ -69,17 +69,12 @@ class Pool:
         return answer
 
 
-def coded(error: Any, code: str) -> Any:
-    error.code = code
-    return error
-
-
 @pytest.mark.parametrize(
     ("answers", "firsts"),
     [
-        ([coded(OutOfMemory("a"), EASED), {"out": 1}], [True, True]),
-        ([coded(OutOfMemory("a"), EASED), coded(BadInput("b"), LACKING), {"out": 1}], [True] * 3),
-        ([coded(BadInput("b"), LACKING), coded(OutOfMemory("a"), EASED), {"out": 1}], [True] * 3),
+        ([OutOfMemory("a", code=EASED), {"out": 1}], [True, True]),
+        ([OutOfMemory("a", code=EASED), BadInput("b", code=LACKING), {"out": 1}], [True] * 3),
+        ([BadInput("b", code=LACKING), OutOfMemory("a", code=EASED), {"out": 1}], [True] * 3),
     ],
 )
 def test_a_step_that_memory_ran_out_of_is_asked_again(

@@ -85,11 +85,11 @@ def test_a_for_each_over_prompts_makes_by_a_script_what_a_run_makes_and_says_who
 ) -> None:
     prepared = ready(paintings(("a red star", "a blue ring")), SPECS)
     workspace, quietly = Workspace(output_dir=tmp_path / "ran"), {"sink": lambda event: None, "cancel": Event()}
-    ran = attempt(prepared, workspace=workspace, caches=open_caches(None), **quietly)
+    ran, _ = attempt(prepared, workspace=workspace, caches=open_caches(None), **quietly)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "script.py").write_text(to_python(prepared), encoding="utf-8")
     script = runpy.run_path("script.py")["save"].files
-    files = ran.result.nodes["save"].files
+    files = ran.nodes["save"].files
     pictures = [read_picture(Path(each)).numpy().tobytes() for each in (*files, *script)]
     assert pictures[:2] == pictures[2:] and pictures[0] != pictures[1]
     told = [each for each in json.loads((tmp_path / "ran" / "manifest.json").read_text())["outputs"] if "path" in each]
@@ -97,7 +97,7 @@ def test_a_for_each_over_prompts_makes_by_a_script_what_a_run_makes_and_says_who
         f"for_each 'paint', element {number} ({prompt!r}) / decode"
         for number, prompt in enumerate(("a red star", "a blue ring"), 1)
     ]
-    made = made_by(ran.result, prepared, folder=tmp_path / "ran", output_dir=tmp_path / "ran")
+    made = made_by(ran, prepared, folder=tmp_path / "ran", output_dir=tmp_path / "ran")
     assert [(each.prompt, each.part) for each in made] == [
         ("a red star", "paint/1/decode"),
         ("a blue ring", "paint/2/decode"),

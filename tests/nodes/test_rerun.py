@@ -13,11 +13,12 @@ from PIL import Image
 
 from latentloom.__main__ import main
 from latentloom.nodes.execution.attempt import attempt, open_caches, workspace_of
+from latentloom.nodes.execution.manifest import NodeTold
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.graph.ready import ready
 from latentloom.nodes.headless import rerun
-from latentloom.nodes.headless.rerun import Manifest, NodeThen, read_manifest
+from latentloom.nodes.headless.rerun import Manifest, read_manifest
 from latentloom.nodes.headless.stream import schema
 from latentloom.nodes.registry import SPECS
 from latentloom.pipelines.values import Place
@@ -192,7 +193,7 @@ def test_what_the_page_shows_and_no_node_saves_is_made_again(here: Path, ask: As
     prepared = ready(graph, SPECS, workspace=Workspace(roots=(here,)))
     workspace = workspace_of(prepared, here / "then", roots=(here,), place=Place())
     quietly: dict[str, Any] = {"sink": lambda event: None, "cancel": Event(), "caches": open_caches(None)}
-    assert not attempt(prepared, workspace=workspace, shows=True, targets=targets, **quietly).problem
+    assert attempt(prepared, workspace=workspace, shows=True, targets=targets, **quietly)[1] is None
     code, lines, _ = ask("--strict", "--out", "now")
     assert (code, lines[-1]["same"], [each["path"] for each in lines[-1]["outputs"]]) == (0, True, ["load.png"])
 
@@ -233,7 +234,7 @@ def test_one_that_is_too_large_or_not_there_is_refused(tmp_path: Path, monkeypat
 
 
 def then_by(place: Place, **plans: str) -> Manifest:
-    nodes = {name: NodeThen(plan=plan, foreseen={}) for name, plan in plans.items()} | {"d": NodeThen(plan="rows=2")}
+    nodes = {name: NodeTold(plan=plan, foreseen={}) for name, plan in plans.items()} | {"d": NodeTold(plan="rows=2")}
     return Manifest(format=1, versions={}, nodes=nodes, outputs=[], devices=[], place=place)
 
 

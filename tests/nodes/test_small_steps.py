@@ -20,7 +20,7 @@ from latentloom.nodes import (
     size_from_ratio,
     split_text,
 )
-from latentloom.nodes.files.workspace import Workspace
+from latentloom.nodes.files.workspace import HERE, Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.headless.job import split_set, typed_values
 from latentloom.nodes.hosts.comfy_file import from_comfy
@@ -160,7 +160,7 @@ def test_a_switch_does_not_run_what_it_does_not_choose() -> None:
     graph = graph_from_plain(switched({"param": "on"}))
     made = run(graph, SPECS)
     assert made.outputs == {"text": "yes"} and [*made.nodes] == ["yes", "switch"]
-    overrides = typed_values(graph, SPECS, split_set(["on=false"]))
+    overrides = typed_values(graph, SPECS, split_set(["on=false"]), workspace=HERE)
     failed = run(graph, SPECS, overrides=overrides)
     assert failed.failure is not None and failed.failure.node == "no"
     linked = run(graph_from_plain(switched({"from": "truth.truth"})), SPECS)

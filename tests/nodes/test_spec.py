@@ -274,9 +274,10 @@ def test_a_list_is_checked_item_by_item_and_set_as_json(tmp_path: Path) -> None:
     assert (problem.node, problem.socket, problem.code) == ("colours", "shades", "wrong_type")
     [problem] = check(studio(tmp_path, shades=0.5), NEW)
     assert "it takes a list" in problem.message
-    assert typed_values(studio(tmp_path), NEW, split_set(["colours.shades=[0.5, 1]"])) == {"colours.shades": [0.5, 1]}
+    values = typed_values(studio(tmp_path), NEW, split_set(["colours.shades=[0.5, 1]"]), workspace=HERE)
+    assert values == {"colours.shades": [0.5, 1]}
     with pytest.raises(ValueError, match="it takes a list"):
-        typed_values(studio(tmp_path), NEW, split_set(["colours.shades=0.5, 1"]))
+        typed_values(studio(tmp_path), NEW, split_set(["colours.shades=0.5, 1"]), workspace=HERE)
 
 
 def test_a_node_that_gives_another_number_of_values_is_told() -> None:

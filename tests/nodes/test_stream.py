@@ -15,9 +15,10 @@ import pytest
 
 from latentloom.__main__ import main
 from latentloom.nodes.execution.events import Event, Kind, Sink
+from latentloom.nodes.graph.graph import Graph
 from latentloom.nodes.headless import terminal
 from latentloom.nodes.headless.headless import Report, Tally
-from latentloom.nodes.headless.job import Headless
+from latentloom.nodes.headless.job import Headless, points_of
 from latentloom.nodes.headless.stream import SCHEMAS, schema
 from latentloom.parallel.errors import EXIT_CODES
 from latentloom.parallel.progress import Foreseen, RankWork, Setting
@@ -152,8 +153,10 @@ def test_what_only_loads_when_it_is_asked_to_end_is_told_and_not_waited_for(
 
     for name, value in {"MOST_LOADING_S": 0.0, "run_headless": loading, "end_at_once": ended.set}.items():
         monkeypatch.setattr(terminal, name, value)
+    (point,) = points_of(Graph(name="a", nodes={}), {"seed": 1}, [{}], file=Path("a.json"), roots=())
+    points = [dataclasses.replace(point, number=2, workflow="a.json")]
     tally = terminal.run_shown(
-        Headless(points=[], out=here, is_sweep=True), as_json=True, debug=False, stops_on_error=False
+        Headless(points=points, out=here, is_sweep=True), as_json=True, debug=False, stops_on_error=False
     )
     told = lines_of(capsys.readouterr().out)
     assert {each["state"] for each in told if each["kind"] == "sweep"} == {tally.state} == {"cancelled"}

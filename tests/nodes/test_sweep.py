@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from latentloom.nodes.files.workspace import HERE
 from latentloom.nodes.headless.job import check_apart, parse_sweep, split_set, typed_values
 
 PARAMS = {
@@ -37,7 +38,7 @@ def graph(toys: ModuleType) -> Any:
     ],
 )
 def test_set_gives_typed_values(text: str, expected: dict, graph: Any, toys: ModuleType) -> None:
-    assert typed_values(graph, toys.SPECS, split_set([text])) == expected
+    assert typed_values(graph, toys.SPECS, split_set([text]), workspace=HERE) == expected
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_set_gives_typed_values(text: str, expected: dict, graph: Any, toys: Mod
 )
 def test_set_explains_what_is_wrong(text: str, words: str, graph: Any, toys: ModuleType) -> None:
     with pytest.raises(ValueError) as caught:
-        typed_values(graph, toys.SPECS, split_set([text]))
+        typed_values(graph, toys.SPECS, split_set([text]), workspace=HERE)
     assert words in str(caught.value)
 
 
@@ -88,13 +89,13 @@ def test_set_explains_what_is_wrong(text: str, words: str, graph: Any, toys: Mod
 )
 def test_sweep_gives_a_run_for_each_value(text: str, values: list, graph: Any, toys: ModuleType) -> None:
     name = text.partition("=")[0]
-    assert parse_sweep(graph, toys.SPECS, [text]) == [{name: value} for value in values]
+    assert parse_sweep(graph, toys.SPECS, [text], given={}, workspace=HERE) == [{name: value} for value in values]
 
 
 def test_sweeps_multiply_and_the_last_changes_fastest(graph: Any, toys: ModuleType) -> None:
-    runs = parse_sweep(graph, toys.SPECS, ["mode=x,y", "seed=1..2"])
+    runs = parse_sweep(graph, toys.SPECS, ["mode=x,y", "seed=1..2"], given={}, workspace=HERE)
     assert runs == [{"mode": m, "seed": s} for m in "xy" for s in (1, 2)]
-    assert parse_sweep(graph, toys.SPECS, []) == [{}]
+    assert parse_sweep(graph, toys.SPECS, [], given={}, workspace=HERE) == [{}]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,7 @@ def test_sweeps_multiply_and_the_last_changes_fastest(graph: Any, toys: ModuleTy
 )
 def test_sweep_explains_what_is_wrong(texts: list[str], words: str, graph: Any, toys: ModuleType) -> None:
     with pytest.raises(ValueError) as caught:
-        parse_sweep(graph, toys.SPECS, texts)
+        parse_sweep(graph, toys.SPECS, texts, given={}, workspace=HERE)
     assert words in str(caught.value)
 
 

@@ -96,10 +96,10 @@ def test_the_prompt_that_was_made_is_kept_with_the_result_and_a_changed_file_mak
         write(root, "colour", f"{colour}\n")
         result = run(graph, SPECS, workspace=workspace, memory_cache=cache)
         assert result.state == "ok" and (result.nodes["vary"].cached == "no") is is_made
-        assert manifest(workspace.output_dir, graph, result)["nodes"]["vary"]["values"]["text"] == "a __star__"
-        write_manifest(workspace.output_dir, graph, result)
-        told = told_by(workspace.output_dir)
-        assert told_of(behind(ready(graph, SPECS), "save", told.values))["prompt"] == f"a {colour} star"
+        assert manifest(workspace.output_dir, graph, result, {})["nodes"]["vary"]["values"]["text"] == "a __star__"
+        write_manifest(workspace.output_dir, graph, result, {})
+        values = {name: node.values for name, node in told_by(workspace.output_dir).nodes.items()}
+        assert told_of(behind(ready(graph, SPECS), "save", values))["prompt"] == f"a {colour} star"
 
 
 def workflow(text: str) -> Graph:

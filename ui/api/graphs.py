@@ -10,9 +10,9 @@ from fastapi import APIRouter, Header, Request
 from ...nodes.execution.preflight import foretell
 from ...nodes.graph.check import ensure, with_requires
 from ...nodes.graph.graph import Graph, graph_from_plain, graph_text, graph_to_plain
-from ...nodes.graph.problems import GraphError
+from ...nodes.graph.problems import GraphError, parse_json, read_bytes
 from ...nodes.graph.ready import chosen, ready
-from ...nodes.headless.workflow_files import read_text, read_workflow
+from ...nodes.headless.workflow_files import graph_of, read_workflow
 from ...nodes.hosts.comfy_file import to_comfy
 from ...nodes.hosts.foreign import read_foreign
 from ...nodes.preview.meant import text_tokens
@@ -146,7 +146,7 @@ def open_file(path: Path, *, name: str) -> Graph:
         head = file.read(HEAD_BYTES)
     ending = next((ending for ending, is_kind in KINDS.items() if is_kind(head)), "")
     if not ending:
-        return read_text(path, name=Path(name).stem)
+        return graph_of(parse_json(read_bytes(path)), name=Path(name).stem)
     named = path.rename(path.with_suffix(ending))
     try:
         return read_workflow(named)

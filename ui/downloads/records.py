@@ -60,9 +60,7 @@ class Looks:
         if model is None or model.commit != commit:
             raise Conflict(worded("look at {} first: its licence and its size as they are now", model_id[:200]))
         if model.problem:
-            error = NotFetched(model.problem)
-            error.code = model.code
-            raise error
+            raise NotFetched(model.problem, code=model.code)
         return model
 
 

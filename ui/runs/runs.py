@@ -8,7 +8,7 @@ import threading
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -116,12 +116,12 @@ class Runs:
         def point(number: int) -> Point:
             own = {**asked, **swept[number]}
             whole = baked(graph, own)
+            prepared = partial(ready, whole, self._specs, own, workspace=workspace)
             return Point(
                 overrides=own,
                 graph=whole,
                 folder=settings.output_dir / folders[number],
-                prepare=partial(ready, whole, self._specs, own, workspace=workspace),
-                is_alone=len(swept) == 1,
+                ready=cache(prepared) if len(swept) == 1 else prepared,
                 number=number + 1,
             )
 
@@ -225,9 +225,9 @@ class Runs:
             **dict(run.told(run.nodes)),
             graph=graph_to_plain(baked(graph, run.overrides)) if graph else None,
             versions=told.versions,
-            values=told.meant,
-            inputs={node: short_values(values, MAX_PROMPT) for node, values in told.values.items()},
-            models=told.models,
+            values={name: node.meant for name, node in told.nodes.items() if node.stand_ins},
+            inputs={name: short_values(node.values, MAX_PROMPT) for name, node in told.nodes.items() if node.values},
+            models={name: node.model for name, node in told.nodes.items() if node.model},
         )
 
     def delete(self, user: str, id: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ...nodes.execution.attempt import Attempt, attempt, open_caches, workspace_of
+from ...nodes.execution.attempt import attempt, open_caches, workspace_of
 from ...nodes.execution.events import Event
 from ...nodes.execution.failure import NodeFailed, sentence
 from ...nodes.execution.records import RunResult
@@ -80,7 +80,7 @@ class Here:
                 known.append(found)
                 tell(Line(run=order.run, made=found))
 
-        made = attempt(
+        result, problem = attempt(
             prepared,
             workspace=workspace,
             caches=self._caches.of(order.keeper) if order.keeper else self._caches,
@@ -91,7 +91,7 @@ class Here:
             targets=order.targets,
             shows=True,
         )
-        return _outcome(order.run, made, made_by(made.result, prepared, **where, known=known))
+        return _outcome(order.run, result, problem, made_by(result, prepared, **where, known=known))
 
     def loaded(self) -> Sequence[Held]:
         return loaded()
@@ -125,18 +125,16 @@ def _told(run: str, event: Event, *, is_small: bool) -> Line:
     return Line(run=run, event=replace(event, preview=None), picture=picture)
 
 
-def _outcome(run: str, attempt: Attempt, files: tuple[MadeFile, ...]) -> Outcome:
-    result = attempt.result
-    failed, code = attempt.problem, attempt.problem_code
-    if result.failure:
-        failed, code = str(result.failure), result.failure.code
-        level = logging.ERROR if code == NodeFailed.code else logging.INFO  # the sentence names the log
-        logger.log(level, "run %s: %s", run, failed, exc_info=result.failure.__cause__)
+def _outcome(run: str, result: RunResult, problem: ValueError | None, files: tuple[MadeFile, ...]) -> Outcome:
+    failed = result.failure or problem
+    if failure := result.failure:
+        level = logging.ERROR if failure.code == NodeFailed.code else logging.INFO  # the sentence names the log
+        logger.log(level, "run %s: %s", run, failure, exc_info=failure.__cause__)
     return Outcome(
         state="failed" if failed else "done" if result.state == "ok" else "cancelled",
         seconds=round(result.seconds, 3),
-        error=failed,
-        code=code,
+        error=str(failed or ""),
+        code=code_of(failed) if failed else "",
         plan="; ".join(dict.fromkeys(record.plan for record in result.nodes.values() if record.plan)),
         made=files,
     )

@@ -131,9 +131,7 @@ def _held(request: Mapping[str, Any], progress: Progress, seat: Seat) -> Held:
         if hasattr(module := held.clone.model.diffusion_model, "clear_kv_cache"):
             module.clear_kv_cache()  # what a model keeps of a prompt is of the weights and tensors that it had
     elif held is None or held.told != request["told"]:
-        error = BadInput("this rank does not hold the model that it is asked for")
-        error.code = LACKING
-        raise error
+        raise BadInput("this rank does not hold the model that it is asked for", code=LACKING)
     try:
         needed = working_bytes(held.base, request["arguments"], seat)
         is_placed = is_last and held.placed.fits(needed)

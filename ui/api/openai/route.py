@@ -32,8 +32,8 @@ class Wrong(LoomError, HTTPException):
     code, http_status = "wrong-field", 400
 
     def __init__(self, message: str, *, param: str | None = None, status: int = 400, code: str = "") -> None:
-        HTTPException.__init__(self, status, message)
-        self.param, self.code = param, code or self.code
+        super().__init__(status, message, code=code)
+        self.param = param
 
     def __str__(self) -> str:
         return self.detail
