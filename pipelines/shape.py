@@ -62,27 +62,22 @@ def nearest_size(model: Model, width: int, height: int) -> tuple[int, int]:
 
 def check_frames(model: Model, frames: int) -> None:
     """Raises `ValueError` naming the nearest lengths that fit."""
-    family = FAMILIES[model.family]
-    multiple, rest, least, most = family.frame_multiple, family.frame_rest, family.least_frames, family.most_frames
-    if not multiple:
-        if frames != 1:
-            raise ValueError(worded("frames is {}, but {} makes pictures; set frames to 0 or 1", frames, model.source))
+    family, nearest = FAMILIES[model.family], nearest_frames(model, frames)
+    if frames in nearest:
         return
-    if not least <= frames <= (most or math.inf) or (frames - rest) % multiple:
-        low, high = nearest_frames(model, frames)
-        span = f", from {least} to {most}" if most else ""
-        raise ValueError(
-            worded(
-                "frames is {}; {} makes videos of {}k + {} frames{}, such as {} or {}",
-                frames,
-                model.source,
-                multiple,
-                rest,
-                span,
-                low,
-                high,
-            )
+    if not family.frame_multiple:
+        raise ValueError(worded("frames is {}, but {} makes pictures; set frames to 0 or 1", frames, model.source))
+    raise ValueError(
+        worded(
+            "frames is {}; {} makes videos of {}k + {} frames{}, such as {} or {}",
+            frames,
+            model.source,
+            family.frame_multiple,
+            family.frame_rest,
+            f", from {family.least_frames} to {family.most_frames}" if family.most_frames else "",
+            *nearest,
         )
+    )
 
 
 def nearest_frames(model: Model, frames: int) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from typing import Any
 import accelerate
 import numpy as np
 import torch
+from accelerate.utils import set_module_tensor_to_device
 from diffusers.configuration_utils import ConfigMixin
 from diffusers.modular_pipelines.modular_pipeline_utils import InsertableDict
 from torch import Tensor, nn
@@ -224,12 +225,7 @@ def _fill(made: nn.Module, plain: Mapping[str, Any]) -> None:
     if left := tensors.keys() ^ _tensors(made).keys() or {*_attends(made).items()} ^ {*plain["attends"].items()}:
         raise ValueError(f"{type(made).__name__} is not as its class makes it, first in {min(left)}; {ELSEWHERE}")
     for path, each in tensors.items():
-        owner, _, name = path.rpartition(".")
-        module = made.get_submodule(owner)
-        if name in module._parameters:
-            module._parameters[name] = nn.Parameter(each, requires_grad=False)
-        else:
-            module._buffers[name] = each
+        set_module_tensor_to_device(made, path, "cpu", value=each, dtype=each.dtype)
 
 
 def _read(file: str) -> dict[str, Tensor]:
