@@ -280,9 +280,9 @@ def why_no_frame(model: Model) -> str:
     return worded("{} reads the text alone; take first_frame away from Encode Text{}", family.title, instead)
 
 
-def why_one_frame(model: Model, *, saw_frame: bool, has_frame: bool) -> str:
-    """Why a text and a canvas do not fit, of which one has a first frame; empty where they do."""
-    if not FAMILIES[model.family].reads_frame or saw_frame == has_frame:
+def why_one_frame(model: Model, saw_frame: bool | None, *, has_frame: bool) -> str:
+    """Why a text and a canvas do not fit, of which one has a first frame; empty where they do, or nobody knows yet."""
+    if not FAMILIES[model.family].reads_frame or saw_frame in (None, has_frame):
         return ""
     has, lacks = ("Denoise", "Encode Text") if has_frame else ("Encode Text", "Denoise")
     return worded("{} has a first frame, and {} has none; give both what Encode Image made of it", has, lacks)

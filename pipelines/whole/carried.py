@@ -82,20 +82,12 @@ def _check_same(block: Any, made: Any) -> None:
         _check_same(each, made.sub_blocks[name])
 
 
-# ---- Parts, and values among which solvers are: what `handed` cannot give
-
-
-def plain_values(values: Any) -> Any:
-    """Raises ValueError for what can be given to no rank."""
-    return to_wire(values, plain_part)
-
-
-def made_values(plain: Any) -> Any:
-    return from_wire(plain, lambda each: made_part(each, "cpu"))
+# ---- Parts, and values among which solvers are: leaves for `handed`, which gives others itself
 
 
 def plain_part(part: Any, *, is_whole: bool = True) -> dict[str, Any]:
-    """A model that is not whole has its config alone, which tells sizes."""
+    """A model that is not whole has its config alone, which tells sizes. Raises ValueError for what can be given to no
+    rank."""
     if isinstance(part, nn.Module):
         weights = _weights(part) if is_whole else {}
         dtype = str(part.dtype).removeprefix("torch.")
@@ -111,7 +103,7 @@ def plain_part(part: Any, *, is_whole: bool = True) -> dict[str, Any]:
     return {KIND: "files", "class": name_of(type(part)), "files": data}
 
 
-def made_part(plain: dict[str, Any], device: str) -> Any:
+def made_part(plain: dict[str, Any], device: str = "cpu") -> Any:
     """Of a rank: the part; a model on its device, the same object again while its weights are the same."""
     if plain[KIND] not in ("model", "settings", "files"):
         return from_leaf(plain)

@@ -7,7 +7,7 @@ come back as plain data. A dead rank is replaced, and the run tried once more.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,10 +24,9 @@ from ..models.describe import pick_dtype
 from ..models.folder import read_index
 from ..models.source import resolve_source
 from ..pools import preloads_of
+from ..spreading.borders import OnStep
 from ..spreading.handed import from_wire, to_wire
 from ..values import from_plain
-
-OnStep = Callable[[int, int], None]
 
 
 class Pool:
