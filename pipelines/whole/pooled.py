@@ -6,6 +6,7 @@ come back as plain data. A dead rank is replaced, and the run tried once more.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ from ..spreading.handed import from_wire, to_wire
 from ..values import from_plain
 
 
-class Pool:
+class Pool(contextlib.AbstractContextManager["Pool"]):
     """Devices that work together: `cuda*4`, `cpu*2`, or `cuda:0,cuda:2`. Close it, or use it as a context."""
 
     def __init__(self, devices: str = "all") -> None:
@@ -66,9 +67,6 @@ class Pool:
             if self._ranks is not None:
                 self._ranks.close()
             self._ranks = None
-
-    def __enter__(self) -> Pool:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
