@@ -38,8 +38,8 @@ def size_multiple(model: Model) -> int:
 
 def check_size(model: Model, width: int, height: int) -> None:
     """Raises `ValueError` naming the nearest sizes that fit."""
-    near_width, near_height = nearest_size(model, width, height)
-    if (near_width, near_height) != (width, height):
+    nearest = nearest_size(model, width, height)
+    if nearest != (width, height):
         raise ValueError(
             worded(
                 "{} x {} is no size that {} can paint; width and height must be multiples of {}, such as {} x {}",
@@ -47,8 +47,7 @@ def check_size(model: Model, width: int, height: int) -> None:
                 height,
                 model.source,
                 size_multiple(model),
-                near_width,
-                near_height,
+                *nearest,
             )
         )
 
