@@ -249,10 +249,8 @@ def ranks_of(model: Model) -> Iterator[Pool | Cluster]:
 
 def _ranks_to_decode(request: Decode) -> int:
     model, latents = request.model, request.latents
-    if latents.tensor is None or model.place.group_size <= 1:
-        return 1
     num_ranks = min(decoders_of(model, latents), model.place.group_size)
-    if num_ranks == 1:
+    if latents.tensor is None or num_ranks <= 1:
         return 1
     from .spreading.vae import has_rows, why_not
 

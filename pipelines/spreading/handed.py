@@ -148,12 +148,9 @@ def to_leaf(value: Any) -> Any:
         # With its strides, where it is dense: CPU kernels round by them.
         order = sorted(range(value.ndim), key=lambda dim: -value.stride(dim))
         turned = value.detach().cpu().permute(order)
-        is_plain = order == sorted(order) or not turned.is_contiguous()
-        return (
-            {KIND: "tensor", VALUE: value.detach().cpu()}
-            if is_plain
-            else {KIND: "turned", VALUE: turned, "order": order}
-        )
+        if order == sorted(order) or not turned.is_contiguous():
+            return {KIND: "tensor", VALUE: value.detach().cpu()}
+        return {KIND: "turned", VALUE: turned, "order": order}
     if isinstance(value, torch.dtype):
         return {KIND: "dtype", VALUE: str(value).removeprefix("torch.")}
     if isinstance(value, np.ndarray):
@@ -186,9 +183,7 @@ def from_leaf(plain: dict[str, Any]) -> Any:
     if kind == "dtype":
         return getattr(torch, value)
     if kind == "generator":
-        generator = torch.Generator()
-        generator.set_state(value)
-        return generator
+        return torch.Generator().set_state(value)
     return value.numpy() if kind == "array" else value
 
 

@@ -14,8 +14,6 @@ from torch import Tensor
 
 from ....parallel.sharding.operator import in_no_graph
 
-Sum = Callable[[Tensor], Tensor]  # collective: the sum over the ranks that share the sequence
-
 
 def summed(processor: Any, session: Any) -> Any:
     """What stands in for one of Sana's processors of linear attention."""
@@ -31,8 +29,8 @@ def summed(processor: Any, session: Any) -> Any:
 class SumLinear:
     """In place of `SanaLinearAttnProcessor2_0`: one sum over the ranks a call."""
 
-    def __init__(self, total: Sum) -> None:
-        self.total = total
+    def __init__(self, total: Callable[[Tensor], Tensor]) -> None:
+        self.total = total  # collective: the sum over the ranks that share the sequence
 
     def __call__(self, attn: Any, hidden_states: Tensor, **_: Any) -> Tensor:
         query, key, value = _project(attn, hidden_states)  # B H D S
