@@ -8,9 +8,11 @@ from __future__ import annotations
 import copy
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from torch.utils import _pytree as pytree
 
 from ...parallel.errors import did_you_mean, one_line
 from ..components.building import offline, quiet_libraries
@@ -140,14 +142,6 @@ def required_of(wanted: Mapping[str, Any]) -> set[str]:
     }
 
 
-def _texts_in(given: Any) -> Iterator[str]:
-    if isinstance(given, str):
-        yield given
-    elif isinstance(given, list | dict):
-        for each in given.values() if isinstance(given, dict) else given:
-            yield from _texts_in(each)
-
-
 def _values(wanted: Mapping[str, Any], index: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
     """What the pipeline takes besides components: numbers, texts and lists of the index; nothing for what is absent."""
     found: dict[str, Any] = {}
@@ -156,7 +150,8 @@ def _values(wanted: Mapping[str, Any], index: Mapping[str, Any], named: Mapping[
             continue
         given = index.get(name)
         if given is not None and given != [None, None]:
-            if not all(name in TEXTS and TEXTS[name].fullmatch(text) for text in _texts_in(given)):
+            texts = [each for each in pytree.tree_leaves(given) if isinstance(each, str)]
+            if not all(name in TEXTS and TEXTS[name].fullmatch(text) for text in texts):
                 raise ValueError(f"its model_index.json says {name} is {str(given)[:100]!r}, which is not taken")
             found[name] = given
         elif parameter.default is inspect.Parameter.empty:
