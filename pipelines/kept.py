@@ -43,15 +43,11 @@ def key_of(model: Model, asked: Mapping[str, Any], *, keeper: str) -> str:
     kind = model.device.partition(":")[0] if model.place.devices else model.device
     unasked = dict.fromkeys(("place", "engine", "graphs"))
     alike = {**to_plain(model), **unasked, "device": kind, "card": repr(card_of(model))}
-    return hashlib.sha256(repr((keeper, alike, digests(asked))).encode(errors="backslashreplace")).hexdigest()
-
-
-def digests(plain: Any) -> Any:
-    """Plain data, with what tells its tensors from others in their places."""
-    return _mapped(plain, _digest)
+    return hashlib.sha256(repr((keeper, alike, _mapped(asked, _digest))).encode(errors="backslashreplace")).hexdigest()
 
 
 def _digest(tensor: Any) -> tuple[str, tuple[int, ...], str]:
+    """What tells it from others."""
     digest = hashlib.sha256()
     for piece in in_host_memory(tensor):
         digest.update(piece)

@@ -130,33 +130,21 @@ def run_whole(
     """A pipeline that is no family's, run whole where the model works: what it gives for these arguments of its call,
     by the names of its output class. Raises as `whole.called.call` does.
     """
-    asked: dict[str, Any] = {
-        "source": model.source,
-        "revision": model.revision,
-        "fingerprint": model.fingerprint,
-        "class_name": signature.name,
-        "dtype": model.dtype,
-    }
+    named = {name: getattr(model, name) for name in ("source", "revision", "fingerprint", "dtype")}
+    whole = {**named, "class_name": signature.name, "loras": to_plain(model.loras)}
     if not model.place.devices:
         from .whole.called import Whole, call
 
-        return call(Whole(**asked, device=model.device, loras=model.loras), arguments, progress)
-    from .spreading.handed import from_wire, to_wire
+        return call(from_plain(Whole, {**whole, "device": model.device}), arguments, progress)
+    from .whole.pooled import call_on
 
     plan, why = plan_for(model, Wanted(is_guided=signature.guidance(arguments) > 1))
     logged(plan, why, model)
     if problem := why_not(plan, model):
         raise ValueError(problem)
     progress.spread(str(plan), ())
-    request = {
-        **asked,
-        "loras": to_plain(model.loras),
-        "plan": str(plan),
-        "arguments": to_wire(arguments),
-        "doors": order(),
-    }
     with ranks_of(model) as ranks:
-        return from_wire(ranks.call(".pipelines.whole.pooled:on_rank", request, progress, num_ranks=plan.num_ranks))
+        return call_on(ranks, whole, arguments, progress, plan=str(plan), num_ranks=plan.num_ranks)
 
 
 def measuring(progress: Progress) -> Measures:
@@ -261,10 +249,8 @@ def ranks_of(model: Model) -> Iterator[Pool | Cluster]:
 
 def _ranks_to_decode(request: Decode) -> int:
     model, latents = request.model, request.latents
-    if latents.tensor is None or model.place.group_size <= 1:
-        return 1
     num_ranks = min(decoders_of(model, latents), model.place.group_size)
-    if num_ranks == 1:
+    if latents.tensor is None or num_ranks <= 1:
         return 1
     from .spreading.vae import has_rows, why_not
 

@@ -9,13 +9,13 @@ nothing; it is found once for each VAE.
 from __future__ import annotations
 
 import logging
-import threading
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..parallel.recent import Recent
 from .families.row import has_frames, latent_width
 
 if TYPE_CHECKING:
@@ -28,9 +28,8 @@ MAX_MATRICES = 32
 CHART_LATENTS = 16
 # Mean and deviation of the pixels that a VAE takes, where they are not -1..1.
 IMAGENET = {"AutoencoderKLMiniMaxH3": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))}
-_MATRICES: dict[str, Tensor | None] = {}
-# The lock of the matrices, held while one is looked up or kept; two threads may fit the same one.
-_KEEPING = threading.Lock()
+# By a model's fingerprint, each in a tuple: None in it where there is none. Two threads may fit the same one.
+_MATRICES = Recent[tuple[Tensor | None]](MAX_MATRICES)
 
 
 def picture(latents: Tensor, matrix: Tensor | None) -> Tensor:
@@ -58,9 +57,8 @@ def matrix(model: Model) -> Tensor | None:
     from .components.store import store
     from .families import FAMILIES
 
-    with _KEEPING:
-        if model.fingerprint in _MATRICES:
-            return _MATRICES[model.fingerprint]
+    if (known := _MATRICES.get(model.fingerprint)) is not None:
+        return known[0]
     found = None
     try:
         in_use = FAMILIES[model.family].components["denoise"]
@@ -68,10 +66,8 @@ def matrix(model: Model) -> Tensor | None:
     except Exception as error:  # of classes that were never seen here: whatever they raise, a run goes on
         reason = " ".join(str(error).split())
         logger.warning("previews of %s show no true colours: %s", model.source, reason)
-    with _KEEPING:
-        if len(_MATRICES) >= MAX_MATRICES:
-            _MATRICES.pop(next(iter(_MATRICES)))
-        return _MATRICES.setdefault(model.fingerprint, found)
+    _MATRICES.put(model.fingerprint, (found,), {model.fingerprint: 1})  # counted, not weighed
+    return found
 
 
 def fit(vae: Any) -> Tensor:

@@ -84,7 +84,7 @@ DENOISE: Rules = (
     ("conditioning", lambda r: _why_other_family(r, r.conditioning.family, what="text was encoded")),
     ("steps", lambda r: shape.why_no_steps(r.model, r.steps) if r.steps and not r.sampling.sigmas else ""),
     ("latents", lambda r: _why_other_family(r, r.latents.family, what="latents were made")),
-    ("latents", lambda r: "" if r.conditioning.saw_frame is None else _why_one_frame(r)),
+    ("latents", lambda r: shape.why_one_frame(r.model, r.conditioning.saw_frame, has_frame=bool(r.latents.extras))),
     ("guidance_2", lambda r: shape.why_no_guidance_2(r.model, r.guidance_2)),
     ("distilled_guidance", lambda r: shape.why_no_distilled(r.model, r.distilled_guidance)),
     ("strength", lambda r: _why_no_strength(r.strength)),
@@ -107,10 +107,6 @@ def saw_frame(asked: Any) -> bool:
 
 def _why_other_family(r: Request, family: str, *, what: str) -> str:
     return shape.why_other_family(r.model, family, what=what) if family else ""
-
-
-def _why_one_frame(r: Denoise) -> str:
-    return shape.why_one_frame(r.model, saw_frame=r.conditioning.saw_frame, has_frame=bool(r.latents.extras))
 
 
 def _why_no_strength(strength: float) -> str:

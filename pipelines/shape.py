@@ -38,8 +38,8 @@ def size_multiple(model: Model) -> int:
 
 def check_size(model: Model, width: int, height: int) -> None:
     """Raises `ValueError` naming the nearest sizes that fit."""
-    near_width, near_height = nearest_size(model, width, height)
-    if (near_width, near_height) != (width, height):
+    nearest = nearest_size(model, width, height)
+    if nearest != (width, height):
         raise ValueError(
             worded(
                 "{} x {} is no size that {} can paint; width and height must be multiples of {}, such as {} x {}",
@@ -47,8 +47,7 @@ def check_size(model: Model, width: int, height: int) -> None:
                 height,
                 model.source,
                 size_multiple(model),
-                near_width,
-                near_height,
+                *nearest,
             )
         )
 
@@ -62,27 +61,22 @@ def nearest_size(model: Model, width: int, height: int) -> tuple[int, int]:
 
 def check_frames(model: Model, frames: int) -> None:
     """Raises `ValueError` naming the nearest lengths that fit."""
-    family = FAMILIES[model.family]
-    multiple, rest, least, most = family.frame_multiple, family.frame_rest, family.least_frames, family.most_frames
-    if not multiple:
-        if frames != 1:
-            raise ValueError(worded("frames is {}, but {} makes pictures; set frames to 0 or 1", frames, model.source))
+    family, nearest = FAMILIES[model.family], nearest_frames(model, frames)
+    if frames in nearest:
         return
-    if not least <= frames <= (most or math.inf) or (frames - rest) % multiple:
-        low, high = nearest_frames(model, frames)
-        span = f", from {least} to {most}" if most else ""
-        raise ValueError(
-            worded(
-                "frames is {}; {} makes videos of {}k + {} frames{}, such as {} or {}",
-                frames,
-                model.source,
-                multiple,
-                rest,
-                span,
-                low,
-                high,
-            )
+    if not family.frame_multiple:
+        raise ValueError(worded("frames is {}, but {} makes pictures; set frames to 0 or 1", frames, model.source))
+    raise ValueError(
+        worded(
+            "frames is {}; {} makes videos of {}k + {} frames{}, such as {} or {}",
+            frames,
+            model.source,
+            family.frame_multiple,
+            family.frame_rest,
+            f", from {family.least_frames} to {family.most_frames}" if family.most_frames else "",
+            *nearest,
         )
+    )
 
 
 def nearest_frames(model: Model, frames: int) -> tuple[int, ...]:
@@ -285,9 +279,9 @@ def why_no_frame(model: Model) -> str:
     return worded("{} reads the text alone; take first_frame away from Encode Text{}", family.title, instead)
 
 
-def why_one_frame(model: Model, *, saw_frame: bool, has_frame: bool) -> str:
-    """Why a text and a canvas do not fit, of which one has a first frame; empty where they do."""
-    if not FAMILIES[model.family].reads_frame or saw_frame == has_frame:
+def why_one_frame(model: Model, saw_frame: bool | None, *, has_frame: bool) -> str:
+    """Why a text and a canvas do not fit, of which one has a first frame; empty where they do, or nobody knows yet."""
+    if not FAMILIES[model.family].reads_frame or saw_frame in (None, has_frame):
         return ""
     has, lacks = ("Denoise", "Encode Text") if has_frame else ("Encode Text", "Denoise")
     return worded("{} has a first frame, and {} has none; give both what Encode Image made of it", has, lacks)

@@ -296,9 +296,10 @@ def from_plain(kind: type[V], plain: Mapping[str, Any]) -> V:
     What is a value already, rather than plain, is taken as it is.
     """
     check_names(kind, plain)
-    read = {name: reader(plain[name]) for name, reader in _readers(kind).items() if name in plain}
+    hints = field_types(kind)
+    read = {name: _reader(hints[name])(each) for name, each in plain.items()}
     try:
-        return kind(**{**plain, **read})
+        return kind(**read)
     except TypeError as error:
         raise ValueError(f"{kind.__name__} cannot be read from {sorted(plain)}: {error}") from None
 
@@ -306,9 +307,7 @@ def from_plain(kind: type[V], plain: Mapping[str, Any]) -> V:
 def check_names(kind: type, given: Iterable[str]) -> None:
     """Raise `ValueError` for a name that is no field of `kind`, with the nearest that is one."""
     names = field_types(kind)
-    if names.keys() >= (found := set(given)):
-        return
-    for unknown in sorted(found - names.keys()):
+    for unknown in sorted(set(given) - names.keys()):
         hint = did_you_mean(unknown, names)
         raise ValueError(f"{kind.__name__} has no {unknown}; {hint}{'It' if hint else 'it'} has {', '.join(names)}")
 
@@ -321,30 +320,18 @@ def field_types(kind: type) -> Mapping[str, Any]:
 
 
 @functools.cache
-def _readers(kind: type) -> Mapping[str, Callable[[Any], Any]]:
-    """What reads a field of a value, by its name; the others are taken as they are."""
-    readers = {name: _reader(hint) for name, hint in field_types(kind).items()}
-    return {name: reader for name, reader in readers.items() if reader is not _as_it_is}
-
-
 def _reader(hint: Any) -> Callable[[Any], Any]:
+    """What reads a field of this type."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         inner = _reader(next(a for a in args if a is not type(None)))
         return lambda plain: None if plain is None else inner(plain)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return lambda plain: from_plain(hint, plain) if isinstance(plain, Mapping) else plain
-    if origin is tuple:
-        each = _reader(args[0])
-        return lambda plain: tuple(map(each, plain))
-    if origin in (list, Sequence):
-        each = _reader(args[0])
-        return lambda plain: list(map(each, plain))
+    if origin in (tuple, list, Sequence):
+        each, make = _reader(args[0]), tuple if origin is tuple else list
+        return lambda plain: make(map(each, plain))
     if origin in (dict, Mapping):
         each = _reader(args[1])
         return lambda plain: {key: each(item) for key, item in plain.items()}
-    return _as_it_is
-
-
-def _as_it_is(plain: Any) -> Any:
-    return plain
+    return lambda plain: plain

@@ -167,8 +167,7 @@ def verdict_of(plan: ParallelPlan, answers: Sequence[Mapping[str, Any]], *, tole
     worst = farthest(Apart(float(found["difference"]), float(found["largest"])) for found in answers)
     return Verdict(
         plan=str(plan),
-        difference=worst.difference,
-        largest=worst.largest,
+        **dataclasses.asdict(worst),
         tolerance=tolerance,
         sent_bytes=tuple(found["sent_bytes"] for found in answers),
         calls=tuple(found["calls"] for found in answers),

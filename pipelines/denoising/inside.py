@@ -72,11 +72,7 @@ QUIET: dict[str, tuple[str, ...]] = {
 }
 
 
-def _silence(logger: str, beginnings: tuple[str, ...]) -> None:
-    logging.getLogger(logger).addFilter(lambda record: not record.getMessage().startswith(beginnings))
-
-
 # of diffusers' VAEs of sounds
 warnings.filterwarnings("ignore", message=".*weight_norm. is deprecated", category=FutureWarning)
 for _logger, _beginnings in QUIET.items():
-    _silence(_logger, _beginnings)
+    logging.getLogger(_logger).addFilter(lambda record, said=_beginnings: not record.getMessage().startswith(said))

@@ -9,6 +9,7 @@ import copy
 import functools
 import itertools
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
 from typing import Any
@@ -90,24 +91,16 @@ class Solver:
             wanted = {"num_inference_steps": num_inference_steps, "sigmas": sigmas, "mu": mu}
             self.levels.set_timesteps(device=device, **{k: v for k, v in wanted.items() if v is not None})
             table = self.levels.sigmas.float().cpu()  # N+1
-        make, place = SOLVERS[self.solver]
-        self.inner = make()  # a new one: solvers remember their last steps
-        place(self.inner, table, device)
+        make, laid = SOLVERS[self.solver]
+        self.inner = inner = make()  # a new one: solvers remember their last steps
+        inner.sigmas = laid(table, device)
+        inner.timesteps = inner.sigmas[:-1].to(device) * NUM_TRAIN_TIMESTEPS
+        inner.num_inference_steps = len(table) - 1
 
-    @property
-    def timesteps(self) -> Tensor:
-        return self.inner.timesteps
-
-    @property
-    def sigmas(self) -> Tensor:
-        return self.inner.sigmas
-
-    @property
-    def step_index(self) -> int | None:
-        return self.inner.step_index
-
-    def set_begin_index(self, begin_index: int = 0) -> None:
-        self.inner.set_begin_index(begin_index)
+    timesteps = property(operator.attrgetter("inner.timesteps"))
+    sigmas = property(operator.attrgetter("inner.sigmas"))
+    step_index = property(operator.attrgetter("inner.step_index"))
+    set_begin_index = property(operator.attrgetter("inner.set_begin_index"))
 
     def scale_noise(self, sample: Tensor, timestep: Any, noise: Tensor) -> Tensor:
         """Noised to the level that the next step begins with, as FlowMatchEulerDiscreteScheduler does it."""
@@ -182,12 +175,6 @@ def _own_solver(scheduler: Any, sampling: Sampling) -> str:
     return ""
 
 
-def _place_euler(inner: Any, table: Tensor, device: Any) -> None:
-    inner.sigmas = table.to(device)
-    inner.timesteps = inner.sigmas[:-1] * NUM_TRAIN_TIMESTEPS
-    inner.num_inference_steps = len(table) - 1
-
-
 class _Never:
     """Greater than any noise level, which it does not look at: to look at one waits for the device."""
 
@@ -199,30 +186,27 @@ def _heun() -> Any:
     inner: Any = FlowMatchHeunDiscreteScheduler()
     # It asks each level whether noise is to be added there, even if none ever is.
     inner.step = functools.partial(inner.step, s_tmin=_Never())
+    inner.prev_derivative = inner.dt = inner.sample = None
     return inner
 
 
-def _place_heun(inner: Any, table: Tensor, device: Any) -> None:
-    # Every level but the first and last is visited twice: the end of one step, the start of the next.
-    inner.sigmas = torch.cat([table[:1], table[1:-1].repeat_interleave(2), table[-1:]]).to(device)  # 2N
-    inner.timesteps = inner.sigmas[:-1] * NUM_TRAIN_TIMESTEPS  # 2N-1
-    inner.num_inference_steps = len(table) - 1
-    inner.prev_derivative = inner.dt = inner.sample = None
+def _twice(table: Tensor, device: Any) -> Tensor:
+    """2N levels: all but the first and last are visited twice, at the end of one step and at the start of the next."""
+    return torch.cat([table[:1], table[1:-1].repeat_interleave(2), table[-1:]]).to(device)
 
 
-def _place_multistep(inner: Any, table: Tensor, device: Any) -> None:
-    inner.sigmas = table.clamp(max=1 - 1e-6)  # these solvers take log(1 - sigma)
-    inner.timesteps = inner.sigmas[:-1].to(device) * NUM_TRAIN_TIMESTEPS
-    inner.num_inference_steps = len(table) - 1
+def _below_1(table: Tensor, device: Any) -> Tensor:
+    """On the host: these solvers take log(1 - sigma)."""
+    return table.clamp(max=1 - 1e-6)
 
 
 FLOW = {"prediction_type": "flow_prediction", "use_flow_sigmas": True}
-# How to make each solver, and how to put a table of N+1 noise levels, of which the last is 0, into it.
-SOLVERS: Mapping[str, tuple[Callable[[], Any], Callable[[Any, Tensor, Any], None]]] = {
-    "euler": (FlowMatchEulerDiscreteScheduler, _place_euler),
-    "heun": (_heun, _place_heun),
-    "unipc": (lambda: UniPCMultistepScheduler(**FLOW), _place_multistep),
-    "dpm++2m": (lambda: DPMSolverMultistepScheduler(**FLOW), _place_multistep),
+# How to make each solver, and the noise levels as it takes them, of a table of N+1 of which the last is 0.
+SOLVERS: Mapping[str, tuple[Callable[[], Any], Callable[[Tensor, Any], Tensor]]] = {
+    "euler": (FlowMatchEulerDiscreteScheduler, Tensor.to),
+    "heun": (_heun, _twice),
+    "unipc": (lambda: UniPCMultistepScheduler(**FLOW), _below_1),
+    "dpm++2m": (lambda: DPMSolverMultistepScheduler(**FLOW), _below_1),
 }
 # The schedulers that models come with, and which solver each is.
 OWN = {"FlowMatchEulerDiscreteScheduler": "euler", "UniPCMultistepScheduler": "unipc"}

@@ -38,53 +38,49 @@ def by_latent_frames(split: SplitPlan, config: Any) -> SplitPlan:
     return replace(split, units={"image": lambda given: given["THW"][1] * given["THW"][2]}, halos=halos)
 
 
-SANA = sequence(
-    "transformer_blocks",
-    adapt=by_rows,
-    least=0,  # a picture has few rows
-    each={"height": Units("image")},
-    inputs={"": {"controlnet_block_samples": image(1)}},
-    attention={"attn2": (LOCAL,)},
-    processors={"attn1": SUM_LINEAR},
-    # Those that reach nowhere are named because no convolution takes a picture without rows.
-    halos={f"ff.conv_{name}": Halo("image", 2, reach) for name, reach in (("inverted", 0), ("depth", 1), ("point", 0))},
-)
-
-SANA_VIDEO = sequence(
-    "transformer_blocks",
-    adapt=by_frames,
-    # Image to video has a timestep for each token.
-    each={"timestep": image(1, optional=True), "frames": Units("image"), "rotary_emb": image(1)},
-    inputs={"": {"controlnet_block_samples": image(1)}, "norm_out": {"temb": image(1, optional=True)}},
-    attention={"attn2": (LOCAL,)},
-    processors={"attn1": SUM_LINEAR},
-    halos={"ff.conv_temp": Halo("image", 2, 1)},
-)
-
 FRAMES = Along(2, ("frames",))  # as many to a rank as it has of the image
 
-SANA_WM = sequence(
-    "blocks",
-    adapt=by_latent_frames,
-    enters="x",
-    each={
-        "t": FRAMES,
-        "THW": (Units("image"), None, None),
-        "rotary_emb": image(2),
-        "ucpe_ray_transforms": (image(1), image(1), image(1), image(2)),
-        "plucker_emb": image(1),
-    },
-    leaves="final_layer",
-    inputs={"final_layer": {"t": FRAMES}},
-    attention={"cross_attn": (LOCAL,)},
-    processors={
-        **dict.fromkeys(("attn.attn", "attn.cam_attn"), OVER_FRAMES),
-        **{f"conv_{name}": OVER_FRAMES for name in ("q", "k", "v", "q_cam", "k_cam", "v_cam")},
-    },
-)
-
 PLANS: dict[str, SplitPlan] = {
-    "SanaTransformer2DModel": SANA,
-    "SanaVideoTransformer3DModel": SANA_VIDEO,
-    "SanaWMTransformer3DModel": SANA_WM,
+    "SanaTransformer2DModel": sequence(
+        "transformer_blocks",
+        adapt=by_rows,
+        least=0,  # a picture has few rows
+        each={"height": Units("image")},
+        inputs={"": {"controlnet_block_samples": image(1)}},
+        attention={"attn2": (LOCAL,)},
+        processors={"attn1": SUM_LINEAR},
+        # Those that reach nowhere are named because no convolution takes a picture without rows.
+        halos={
+            f"ff.conv_{name}": Halo("image", 2, reach) for name, reach in (("inverted", 0), ("depth", 1), ("point", 0))
+        },
+    ),
+    "SanaVideoTransformer3DModel": sequence(
+        "transformer_blocks",
+        adapt=by_frames,
+        # Image to video has a timestep for each token.
+        each={"timestep": image(1, optional=True), "frames": Units("image"), "rotary_emb": image(1)},
+        inputs={"": {"controlnet_block_samples": image(1)}, "norm_out": {"temb": image(1, optional=True)}},
+        attention={"attn2": (LOCAL,)},
+        processors={"attn1": SUM_LINEAR},
+        halos={"ff.conv_temp": Halo("image", 2, 1)},
+    ),
+    "SanaWMTransformer3DModel": sequence(
+        "blocks",
+        adapt=by_latent_frames,
+        enters="x",
+        each={
+            "t": FRAMES,
+            "THW": (Units("image"), None, None),
+            "rotary_emb": image(2),
+            "ucpe_ray_transforms": (image(1), image(1), image(1), image(2)),
+            "plucker_emb": image(1),
+        },
+        leaves="final_layer",
+        inputs={"final_layer": {"t": FRAMES}},
+        attention={"cross_attn": (LOCAL,)},
+        processors={
+            **dict.fromkeys(("attn.attn", "attn.cam_attn"), OVER_FRAMES),
+            **{f"conv_{name}": OVER_FRAMES for name in ("q", "k", "v", "q_cam", "k_cam", "v_cam")},
+        },
+    ),
 }

@@ -26,11 +26,8 @@ def sequence(
     `each` block has these arguments along streams, other modules have `inputs`; `others` are fields of `SplitPlan`.
     """
     along = Along(dim, (stream,))
-    taken: dict[str, Mapping[str, Spec]] = {f"{blocks}.0": {enters: along}}
-    if each is not None:
-        taken[f"{blocks}.*"] = each
-    given: dict[str, Any] = {"order": (stream,), "outputs": {leaves: along}, **others}
-    return SplitPlan(blocks=(blocks,), inputs={**taken, **(inputs or {})}, **given)
+    given: dict[str, Any] = {"order": (stream,), "either": (), "outputs": {leaves: along}, **others}
+    return joint(blocks, enters={enters: along}, each=each, inputs=inputs, **given)
 
 
 def joint(

@@ -277,15 +277,12 @@ class SharedCalls:
             found = run(calls.share(calls.copied(given), count, self.group, way))
         except Exception as problem:  # rows that do not fit: on this rank perhaps, and the others are to vote with it
             error = problem
-        if self._any_says(error is not None):
+        if any_says(error is not None, group=self.group, device=self._device):
             return False
         joined = calls.join(found, count, self.group)
         far = math.inf if calls.is_all(found, joined) else calls.apart(joined, whole)
         self._nearest = min(self._nearest, far)
-        return not self._any_says(far > 1)
-
-    def _any_says(self, is_so: bool) -> bool:
-        return any_says(is_so, group=self.group, device=self._device)
+        return not any_says(far > 1, group=self.group, device=self._device)
 
     # What was seen
 

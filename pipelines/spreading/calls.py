@@ -135,9 +135,7 @@ def cut(tree: Any, count: int, group: Group, way: RowReading) -> Any:
 
 def copied(tree: Any) -> Any:
     """The same in lists and dicts of its own, because some transformers empty those that they are given."""
-    if isinstance(tree, list | tuple):
-        return type(tree)(copied(each) for each in tree)
-    return {name: copied(each) for name, each in tree.items()} if isinstance(tree, dict) else tree
+    return pytree.tree_map(lambda each: each, tree)
 
 
 def join(tree: Any, count: int, group: Group) -> Any:

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,30 +21,26 @@ def once(work: Callable[[], Any], group: Group, device: torch.device, *, is_all:
     Tensors come onto `device`. A ValueError of the first rank is raised on all. `is_all` tells after the work whether
     the result is all that it did.
     """
-    if group.index:
-        text, tensors = _received(group, device)
-    else:
-        found: Any = None
-        error: Exception | None = None
+    found: Any = None
+    error: Exception | None = None
+    told: dict[str, Any] = {"own": True}
+    tensors: list[Tensor] = []
+    if not group.index:
         try:
             found = work()
             # Every rank does the work itself where the result is no plain data, or was not all that the work did.
-            text, tensors = json.dumps({"own": True}), []
             if is_all():
                 with contextlib.suppress(TypeError):
                     plain, tensors = _described(found)
-                    text, found = json.dumps({"plain": plain}), _rebuilt(plain, tensors)
+                    told = {"plain": plain}
         except Exception as problem:  # told to the others before it is raised: they wait for an answer
-            error = problem
-            text, tensors = json.dumps({"error": str(problem), "refused": isinstance(problem, ValueError)}), []
-        _send(text, tensors, group, device)
-        if error is not None:
-            raise error
-        return found
-    told = json.loads(text)
+            error, told = problem, {"error": str(problem), "refused": isinstance(problem, ValueError)}
+    told, body = _everywhere(told, tensors, group, device)
     if "error" in told:
-        raise (ValueError if told["refused"] else RuntimeError)(told["error"])
-    return work() if "own" in told else _rebuilt(told["plain"], tensors)
+        raise error or (ValueError if told["refused"] else RuntimeError)(told["error"])
+    if "own" in told:
+        return work() if group.index else found
+    return _rebuilt(told["plain"], body)
 
 
 def unchanged(pipe: Any) -> Callable[[], bool]:
@@ -71,9 +67,7 @@ def same_random_numbers(group: Group, device: torch.device) -> None:
     if device.type == "cuda":
         states.append(torch.cuda.get_rng_state(device))
     lengths = [state.numel() for state in states]
-    block = torch.cat(states) if not group.index else states[0].new_empty(0)
-    sizes = [sum(lengths), *[0] * (group.size - 1)]
-    first = gather(_on_wire(block, group, device), sizes=sizes, group=group).cpu().split(lengths)
+    first = _first(torch.cat(states), group, device, size=sum(lengths)).cpu().split(lengths)
     if group.index:
         torch.set_rng_state(first[0])
         if device.type == "cuda":
@@ -87,36 +81,22 @@ def are_alike(number: int, group: Group, device: torch.device) -> bool:
     return bool((everyone == everyone[0]).all())
 
 
-def _send(text: str, tensors: list[Tensor], group: Group, device: torch.device) -> None:
-    """Collective with `_received`: lengths, then a text that says what follows, then the tensors' bytes."""
-    listed = [[list(each.shape), list(each.stride()), str(each.dtype).removeprefix("torch.")] for each in tensors]
-    head = bytearray(json.dumps({"text": text, "tensors": listed}).encode())
-    pieces = [bytes_of(each.to(device)) for each in tensors if each.numel()]
-    body = torch.cat(pieces) if pieces else torch.empty(0, dtype=torch.uint8, device=device)
-    _first(torch.tensor([len(head), body.numel()]), group, device, size=2)
-    _first(torch.frombuffer(head, dtype=torch.uint8), group, device, size=len(head))
-    _first(body, group, device, size=body.numel())
-
-
-def _received(group: Group, device: torch.device) -> tuple[str, list[Tensor]]:
-    nothing = torch.empty(0, dtype=torch.uint8)
-    lengths = _first(nothing.to(torch.int64), group, device, size=2).tolist()
-    head = json.loads(bytes(_first(nothing, group, device, size=lengths[0]).tolist()))
-    body = _first(nothing, group, device, size=lengths[1]).to(device)
-    tensors: list[Tensor] = []
-    start = 0
-    for shape, stride, name in head["tensors"]:
-        dtype = getattr(torch, name)
-        end = start + torch.Size(shape).numel() * dtype.itemsize
-        values = body[start:end].clone().view(dtype).view(shape)
-        tensors.append(torch.empty_strided(shape, stride, dtype=dtype, device=device).copy_(values))
-        start = end
-    return head["text"], tensors
+def _everywhere(
+    told: dict[str, Any], tensors: list[Tensor], group: Group, device: torch.device
+) -> tuple[dict[str, Any], Tensor]:
+    """Collective: what the first rank tells, and its tensors' bytes: their lengths, then each."""
+    head = torch.frombuffer(bytearray(json.dumps(told).encode()), dtype=torch.uint8)
+    nothing = torch.empty(0, dtype=torch.uint8, device=device)
+    body = torch.cat([nothing, *(bytes_of(each.to(device)) for each in tensors)])
+    lengths = _first(torch.tensor([len(head), len(body)]), group, device, size=2).tolist()
+    head, body = (_first(each, group, device, size=size) for each, size in zip((head, body), lengths, strict=True))
+    return json.loads(bytes(head.tolist())), body
 
 
 def _first(block: Tensor, group: Group, device: torch.device, *, size: int) -> Tensor:
-    """Collective: the first rank's flat block."""
-    return gather(_on_wire(block, group, device), sizes=[size, *[0] * (group.size - 1)], group=group)
+    """Collective: the first rank's flat block, of `size` elements."""
+    block = _on_wire(block[: 0 if group.index else size], group, device)
+    return gather(block, sizes=[size, *[0] * (group.size - 1)], group=group)
 
 
 def _on_wire(block: Tensor, group: Group, device: torch.device) -> Tensor:
@@ -130,18 +110,25 @@ def _described(value: Any) -> tuple[Any, list[Tensor]]:
     """
     tensors: list[Tensor] = []
 
-    def leaf(each: Any) -> dict[str, str]:
+    def leaf(each: Any) -> dict[str, Any]:
         if not isinstance(each, Tensor):
             raise TypeError(f"a {type(each).__name__} is no plain data")
-        tensors.append(each.clone())  # dense, with the strides that it had where it was so
-        return {KIND: "tensor"}
+        tensors.append(copy := each.clone())  # dense, with the strides that it had where it was so
+        return {KIND: str(each.dtype).removeprefix("torch."), "shape": copy.shape, "strides": copy.stride()}
 
     return to_wire(value, leaf), tensors
 
 
-def _rebuilt(plain: Any, tensors: list[Tensor]) -> Any:
-    rest = iter(tensors)
-    return from_wire(plain, lambda _: next(rest))
+def _rebuilt(plain: Any, body: Tensor) -> Any:
+    rest = body
+
+    def leaf(each: Mapping[str, Any]) -> Tensor:
+        nonlocal rest
+        made = torch.empty_strided(each["shape"], each["strides"], dtype=getattr(torch, each[KIND]), device=body.device)
+        values, rest = rest.split([made.nbytes, len(rest) - made.nbytes])
+        return made.copy_(values.clone().view(made.dtype).view(made.shape))
+
+    return from_wire(plain, leaf)
 
 
 # ---- Values as plain data: texts, numbers, lists and dicts as they are described, and what a leaf makes of the rest
@@ -161,12 +148,9 @@ def to_leaf(value: Any) -> Any:
         # With its strides, where it is dense: CPU kernels round by them.
         order = sorted(range(value.ndim), key=lambda dim: -value.stride(dim))
         turned = value.detach().cpu().permute(order)
-        is_plain = order == sorted(order) or not turned.is_contiguous()
-        return (
-            {KIND: "tensor", VALUE: value.detach().cpu()}
-            if is_plain
-            else {KIND: "turned", VALUE: turned, "order": order}
-        )
+        if order == sorted(order) or not turned.is_contiguous():
+            return {KIND: "tensor", VALUE: value.detach().cpu()}
+        return {KIND: "turned", VALUE: turned, "order": order}
     if isinstance(value, torch.dtype):
         return {KIND: "dtype", VALUE: str(value).removeprefix("torch.")}
     if isinstance(value, np.ndarray):
@@ -199,9 +183,7 @@ def from_leaf(plain: dict[str, Any]) -> Any:
     if kind == "dtype":
         return getattr(torch, value)
     if kind == "generator":
-        generator = torch.Generator()
-        generator.set_state(value)
-        return generator
+        return torch.Generator().set_state(value)
     return value.numpy() if kind == "array" else value
 
 

@@ -90,7 +90,7 @@ def spread(
     return handle
 
 
-class Spread:
+class Spread(contextlib.AbstractContextManager["Spread"]):
     """A spread pipeline: `remove()` leaves it as it was, `cancel()` ends its run at the next step."""
 
     def __init__(self, pipe: Any, mesh: Mesh, on_step: OnStep | None, border: OnStep | None) -> None:
@@ -135,9 +135,6 @@ class Spread:
         """Take everything off again; a second call does nothing."""
         self._undo.close()
         _spread.discard(self.pipe)
-
-    def __enter__(self) -> Spread:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.remove()

@@ -100,13 +100,9 @@ class Turns:
 
     def _outline(self, args: Any, kwargs: Any) -> Tensor:
         """What the decoder gives, in all but its numbers: computed on tensors that have none, if that can be."""
-
-        def to_fake(each: Any) -> Any:
-            return self._fakes.from_tensor(each) if isinstance(each, Tensor) else each
-
         if any("forward" in vars(each) for each in self._decoder.modules()):
             # Somebody brings its weights when it is called (`parallel/streaming`, accelerate), and needs real tensors.
             return self._decoder(*args, **kwargs)
         with self._fakes:
-            given, named = pytree.tree_map(to_fake, (args, kwargs))
+            given, named = pytree.tree_map_only(Tensor, self._fakes.from_tensor, (args, kwargs))
             return type(self._decoder).forward(self._decoder, *given, **named)

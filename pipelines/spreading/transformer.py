@@ -188,18 +188,14 @@ def split_plan_of(transformer: nn.Module, given: SplitPlan | None = None) -> Spl
 
 
 def attend_to(transformer: nn.Module, handle: Handle) -> None:
-    """What diffusers' part of a sharded transformer needs: its step cache and its guider know of the ranks."""
+    """What diffusers' part of a sharded transformer needs: its guider knows of the ranks, and its step cache, turned on
+    before or later, decides with all that share the sequence."""
     require_guider(transformer, handle.mesh)
     handle.on_remove(lambda: lift_refusal(transformer))
-    _follow_cache(transformer, handle)
-
-
-def _follow_cache(transformer: nn.Module, handle: Handle) -> None:
-    """Let the transformer's step cache, turned on before or later, decide with all ranks that share the sequence."""
-    session, group = handle.session, handle.mesh[Axis.SEQUENCE]
-    inside = [] if session is None else list(transformer.modules())
     if not handle.plan.splits_forward:
         return  # no rank takes part in another's forward
+    session, group = handle.session, handle.mesh[Axis.SEQUENCE]
+    inside = [] if session is None else list(transformer.modules())
 
     def before(module: nn.Module, _: Any) -> None:
         is_cached = getattr(module, "_cache_config", None) is not None

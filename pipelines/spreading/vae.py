@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 TILED = (
     "%s decodes in tiles, as it was told to, and each with what it kept of the frames before, so whole on each rank; "
+    "disable_tiling() shares out its rows"
 )
-TILED += "disable_tiling() shares out its rows"
 logger = logging.getLogger("latentloom")
 
 # Classes whose decoders are known to compute nothing across rows but what `parallel.spatial` shares out.
@@ -116,9 +116,9 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
     if group.size == 1:
         yield
         return
-    is_tiled, whole_decode = getattr(vae, "use_tiling", None), vae._decode
-    has_own = name in OWN_TILES
-    if is_strict and is_tiled is not None and not has_own:
+    whole_decode, has_own = vae._decode, name in OWN_TILES
+    stops_tiling = is_strict and not has_own and getattr(vae, "use_tiling", False)
+    if stops_tiling:
         vae.use_tiling = False
     tell_tiles = functools.cache(lambda: logger.warning(TILED, name))  # once
     by_rows = functools.partial(_decoded, known={})  # for what a decoder keeps from one call to the next (`frames.py`)
@@ -143,8 +143,8 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
         yield
     finally:
         del vae._decode
-        if is_strict and is_tiled is not None and not has_own:
-            vae.use_tiling = is_tiled
+        if stops_tiling:
+            vae.use_tiling = True
 
 
 def _decoded(

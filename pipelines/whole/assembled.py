@@ -5,11 +5,14 @@ Any class that diffusers has will do, and nothing else: no code of the model's o
 
 from __future__ import annotations
 
+import copy
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from torch.utils import _pytree as pytree
 
 from ...parallel.errors import did_you_mean, one_line
 from ..components.building import offline, quiet_libraries
@@ -18,7 +21,7 @@ from ..models.component_files import inspect_component
 from ..models.folder import CLASS, components_of, read_index
 from ..models.packing import check_checkpoints
 from ..models.source import resolve_source
-from ..signatures.table import REWRITERS, class_names, is_modular, parts_of, signature_of, specs_of
+from ..signatures.table import REWRITERS, blocks_of, class_names, is_modular, parts_of, signature_of, specs_of
 from ..spreading.pipeline import bars_of
 from ..values import Dtype
 from .guarded import why_no_guard, without_guard
@@ -44,7 +47,6 @@ def load_pipeline(
     *,
     dtype: Dtype,
     device: str = "cpu",
-    roots: Sequence[Path] | None = None,
     revision: str = "",
     class_name: str = "",
 ) -> DiffusionPipeline | ModularPipeline:
@@ -53,7 +55,7 @@ def load_pipeline(
     `class_name` is another class than the folder's own that its components make, such as one that starts from a
     picture. Raises ValueError in one sentence for what is no pipeline of diffusers', not whole, or not allowed.
     """
-    found = resolve_source(source, revision=revision, roots=roots)
+    found = resolve_source(source, revision=revision)
     index = read_index(found.folder)
     cls = pipeline_class(class_name or str(index["_class_name"]))
     if (known := cls.__name__ in class_names()) and (why := signature_of(cls.__name__).why_not_of(index)):
@@ -61,16 +63,15 @@ def load_pipeline(
     if known and (why := why_no_guard(signature_of(cls.__name__))):
         raise ValueError(why)
     index = without_guard(cls.__name__, index)
-    allowed = roots if found.is_local else None
     named = components_of(index)
-    single = {} if found.file is None else check_checkpoints(found.file, named, roots=allowed)
+    single = {} if found.file is None else check_checkpoints(found.file, named, roots=None)
     is_classic = not is_modular(cls)
     wanted = inspect.signature(cls.__init__).parameters if is_classic else specs_of(cls)
     _check_whole(found.folder, cls, wanted, index, named)
     parts: dict[str, Any] = {}
     for name in (name for name in wanted if name in named):
         library, part = named[name]
-        files = inspect_component(found.folder, name, library=library, class_name=part, roots=allowed)
+        files = inspect_component(found.folder, name, library=library, class_name=part, roots=None)
         parts[name] = load_component(files, dtype=dtype, device=device, checkpoint=single.get(name))
     try:
         with offline():
@@ -87,9 +88,7 @@ def put_together(kind: Any, parts: Mapping[str, Any], values: Mapping[str, Any])
     Its blocks are the default ones of its class, but for one that rewrites the prompt with a language model that is not
     in the folder.
     """
-    import diffusers
-
-    blocks = getattr(diffusers, kind.default_blocks_name)()
+    blocks = copy.deepcopy(blocks_of(kind))
     for name in REWRITERS:
         if name in blocks.sub_blocks and name not in parts:
             blocks.sub_blocks.pop(name)
@@ -143,14 +142,6 @@ def required_of(wanted: Mapping[str, Any]) -> set[str]:
     }
 
 
-def _texts_in(given: Any) -> Iterator[str]:
-    if isinstance(given, str):
-        yield given
-    elif isinstance(given, list | dict):
-        for each in given.values() if isinstance(given, dict) else given:
-            yield from _texts_in(each)
-
-
 def _values(wanted: Mapping[str, Any], index: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
     """What the pipeline takes besides components: numbers, texts and lists of the index; nothing for what is absent."""
     found: dict[str, Any] = {}
@@ -159,7 +150,8 @@ def _values(wanted: Mapping[str, Any], index: Mapping[str, Any], named: Mapping[
             continue
         given = index.get(name)
         if given is not None and given != [None, None]:
-            if not all(name in TEXTS and TEXTS[name].fullmatch(text) for text in _texts_in(given)):
+            texts = [each for each in pytree.tree_leaves(given) if isinstance(each, str)]
+            if not all(name in TEXTS and TEXTS[name].fullmatch(text) for text in texts):
                 raise ValueError(f"its model_index.json says {name} is {str(given)[:100]!r}, which is not taken")
             found[name] = given
         elif parameter.default is inspect.Parameter.empty:

@@ -29,7 +29,7 @@ from ..failures import told_by
 from ..pools import WHOLE
 from ..split_plans import is_denoiser, plan_of_class
 from ..spreading.borders import OnStep
-from ..spreading.handed import once, unchanged
+from ..spreading.handed import from_wire, once, to_wire, unchanged
 from ..spreading.pipeline import Processes, Spread, spread
 from ..spreading.vae import split_vae, why_not
 from . import carried
@@ -128,7 +128,7 @@ class OnRanks(ModularPipelineBlocks):
             "block": carried.plain_blocks(self.block),
             "parts": {**parts, **shells},
             "configs": {name: pipe.config.get(name) for name in pipe._config_specs},
-            "given": carried.plain_values(dict(given)),
+            "given": to_wire(dict(given), carried.plain_part),
             "random": torch.get_rng_state(),
             "keys": carried.keys_written(),
             "doors": order(),
@@ -145,7 +145,7 @@ class OnRanks(ModularPipelineBlocks):
             generator.set_state(state)
         for name, state in found["states"].items():
             carried.with_state(getattr(pipe, name), state)
-        return _on(pipe._execution_device, carried.made_values(found["made"]))
+        return _on(pipe._execution_device, from_wire(found["made"], carried.made_part))
 
 
 class Denoise(OnRanks):
@@ -268,7 +268,7 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
     without_bars(pipe)
     stage = {each.__name__: each for each in (Denoise, Encode, Decode)}[request["stage"]](block)
     stage.plan = request["plan"]
-    given = _on(seat.device, carried.made_values(request["given"]))
+    given = _on(seat.device, from_wire(request["given"], carried.made_part))
 
     def border(done: int, total: int) -> None:
         finish(seat.device)
@@ -282,7 +282,7 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
         random = torch.get_rng_state()
     states = [name for name, each in request["parts"].items() if "state" in each]
     return {
-        "made": carried.plain_values(made),
+        "made": to_wire(made, carried.plain_part),
         "random": random,
         "generators": [each.get_state() for each in _generators(given)],
         "states": {name: carried.state_of(getattr(pipe, name)) for name in states},

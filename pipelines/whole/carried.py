@@ -20,6 +20,7 @@ from typing import Any
 import accelerate
 import numpy as np
 import torch
+from accelerate.utils import set_module_tensor_to_device
 from diffusers.configuration_utils import ConfigMixin
 from diffusers.modular_pipelines.modular_pipeline_utils import InsertableDict
 from torch import Tensor, nn
@@ -81,20 +82,12 @@ def _check_same(block: Any, made: Any) -> None:
         _check_same(each, made.sub_blocks[name])
 
 
-# ---- Parts, and values among which solvers are: what `handed` cannot give
-
-
-def plain_values(values: Any) -> Any:
-    """Raises ValueError for what can be given to no rank."""
-    return to_wire(values, plain_part)
-
-
-def made_values(plain: Any) -> Any:
-    return from_wire(plain, lambda each: made_part(each, "cpu"))
+# ---- Parts, and values among which solvers are: leaves for `handed`, which gives others itself
 
 
 def plain_part(part: Any, *, is_whole: bool = True) -> dict[str, Any]:
-    """A model that is not whole has its config alone, which tells sizes."""
+    """A model that is not whole has its config alone, which tells sizes. Raises ValueError for what can be given to no
+    rank."""
     if isinstance(part, nn.Module):
         weights = _weights(part) if is_whole else {}
         dtype = str(part.dtype).removeprefix("torch.")
@@ -110,7 +103,7 @@ def plain_part(part: Any, *, is_whole: bool = True) -> dict[str, Any]:
     return {KIND: "files", "class": name_of(type(part)), "files": data}
 
 
-def made_part(plain: dict[str, Any], device: str) -> Any:
+def made_part(plain: dict[str, Any], device: str = "cpu") -> Any:
     """Of a rank: the part; a model on its device, the same object again while its weights are the same."""
     if plain[KIND] not in ("model", "settings", "files"):
         return from_leaf(plain)
@@ -224,12 +217,7 @@ def _fill(made: nn.Module, plain: Mapping[str, Any]) -> None:
     if left := tensors.keys() ^ _tensors(made).keys() or {*_attends(made).items()} ^ {*plain["attends"].items()}:
         raise ValueError(f"{type(made).__name__} is not as its class makes it, first in {min(left)}; {ELSEWHERE}")
     for path, each in tensors.items():
-        owner, _, name = path.rpartition(".")
-        module = made.get_submodule(owner)
-        if name in module._parameters:
-            module._parameters[name] = nn.Parameter(each, requires_grad=False)
-        else:
-            module._buffers[name] = each
+        set_module_tensor_to_device(made, path, "cpu", value=each, dtype=each.dtype)
 
 
 def _read(file: str) -> dict[str, Tensor]:

@@ -6,8 +6,9 @@ come back as plain data. A dead rank is replaced, and the run tried once more.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,13 +25,12 @@ from ..models.describe import pick_dtype
 from ..models.folder import read_index
 from ..models.source import resolve_source
 from ..pools import preloads_of
+from ..spreading.borders import OnStep
 from ..spreading.handed import from_wire, to_wire
-from ..values import Lora, from_plain
-
-OnStep = Callable[[int, int], None]
+from ..values import from_plain
 
 
-class Pool:
+class Pool(contextlib.AbstractContextManager["Pool"]):
     """Devices that work together: `cuda*4`, `cpu*2`, or `cuda:0,cuda:2`. Close it, or use it as a context."""
 
     def __init__(self, devices: str = "all") -> None:
@@ -49,8 +49,7 @@ class Pool:
         index = read_index(found.folder)
         number = pick_dtype(dtype, device=self.devices[0])
         named = self.fitting(plan)
-        asked = {"source": found.id, "plan": str(named), "dtype": number}
-        return PooledPipeline(self, asked, preloads_of(index))
+        return PooledPipeline(self, {"source": found.id, "dtype": number}, str(named), preloads_of(index))
 
     def fitting(self, plan: ParallelPlan | str) -> ParallelPlan | str:
         """The plan, read, or "" where none is given. Raises ValueError for one of another number of ranks."""
@@ -69,9 +68,6 @@ class Pool:
                 self._ranks.close()
             self._ranks = None
 
-    def __enter__(self) -> Pool:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -87,8 +83,8 @@ class PooledPipeline:
     """Called as the pipeline itself is; what comes back has the names of its output class, and
     `sampling_rate` beside a sound."""
 
-    def __init__(self, pool: Pool, asked: Mapping[str, Any], preload: list[str]) -> None:
-        self.pool, self._asked, self._preload = pool, asked, preload
+    def __init__(self, pool: Pool, whole: Mapping[str, Any], plan: str, preload: list[str]) -> None:
+        self.pool, self._whole, self._plan, self._preload = pool, whole, plan, preload
         self._wish = threading.Event()
 
     def __call__(
@@ -100,15 +96,9 @@ class PooledPipeline:
         """
         self._wish.clear()
         given = arguments if prompt is None else {"prompt": prompt, **arguments}
-        request = {**self._asked, "arguments": to_wire(given), "doors": order()}
-        ranks = self.pool.started(self._preload)
-        found = ranks.call(
-            ".pipelines.whole.pooled:on_rank",
-            request,
-            CallProgress(on_step, self._wish),
-            num_ranks=len(self.pool.devices),
-        )
-        return SimpleNamespace(**from_wire(found))
+        ranks, progress = self.pool.started(self._preload), CallProgress(on_step, self._wish)
+        num_ranks = len(self.pool.devices)
+        return SimpleNamespace(**call_on(ranks, self._whole, given, progress, plan=self._plan, num_ranks=num_ranks))
 
     def cancel(self) -> None:
         """From any thread: the run under way ends at its next step."""
@@ -128,13 +118,19 @@ class CallProgress(Progress):
             raise Cancelled
 
 
+def call_on(
+    ranks: Any, whole: Mapping[str, Any], given: Mapping[str, Any], progress: Progress, *, plan: str, num_ranks: int
+) -> dict[str, Any]:
+    """What a pipeline gives on ranks of this process or of a cluster; `whole` is plain, and has no device."""
+    request = {"whole": whole, "plan": plan, "arguments": to_wire(given), "doors": order()}
+    return from_wire(ranks.call(".pipelines.whole.pooled:on_rank", request, progress, num_ranks=num_ranks))
+
+
 def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
     """Collective: what each rank does."""
     from .called import Whole, call
 
     follow(request["doors"])
-    named = {name: request.get(name, "") for name in ("revision", "fingerprint", "class_name")}
-    loras = tuple(from_plain(Lora, each) for each in request.get("loras", ()))
-    whole = Whole(source=request["source"], dtype=request["dtype"], device=seat.device, loras=loras, **named)
+    whole = from_plain(Whole, {**request["whole"], "device": seat.device})
     plan = request["plan"] or seat.num_ranks
     return to_wire(call(whole, from_wire(request["arguments"]), progress, plan=plan))

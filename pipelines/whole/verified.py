@@ -125,7 +125,10 @@ class CallRecorder:
     def again(self, call: TransformerCall) -> Any:
         """Collective where it is split: the same call of the transformer as it is now, by every group of guidance."""
         args, kwargs = _copy(call.inputs)
-        with torch.no_grad(), _with_processors(call.processors):
+        with torch.no_grad(), ExitStack() as stack:
+            for each, own in call.processors.items():
+                stack.callback(setattr, each, "processor", each.processor)
+                each.processor = own
             return nn.Module.__call__(self.parts[call.part], *args, **kwargs)
 
     def _recording(self, name: str, kind: type, seen: list[TransformerCall]) -> Callable[..., Any]:
@@ -179,18 +182,6 @@ def _copy(tree: Any) -> Any:
 
 def _processors(part: nn.Module) -> dict[nn.Module, Any]:
     return {each: each.processor for each in part.modules() if hasattr(each, "processor")}
-
-
-@contextmanager
-def _with_processors(processors: Mapping[nn.Module, Any]) -> Iterator[None]:
-    before: dict[Any, Any] = {each: each.processor for each in processors}
-    try:
-        for each in before:
-            each.processor = processors[each]
-        yield
-    finally:
-        for each, processor in before.items():
-            each.processor = processor
 
 
 # ---- A small call of any pipeline, made of its signature: what it is asked

@@ -245,7 +245,8 @@ def voted(rank: int, folder: str) -> tuple[int, list[tuple[int, int]]]:
             steps.append((done, total))
 
     call = {**tiny_of("FluxFillPipeline").call(), "output_type": "np"}
-    request = {"doors": order(), "source": folder, "dtype": "fp32", "plan": "ulysses=2", "arguments": to_wire(call)}
+    whole = {"source": folder, "dtype": "fp32"}
+    request = {"doors": order(), "whole": whole, "plan": "ulysses=2", "arguments": to_wire(call)}
     with patch.object(borders, "highest", vote):
         pooled.on_rank(request, Steps(), Seat(rank=rank, num_ranks=2, device="cpu"))
     return len(votes), steps

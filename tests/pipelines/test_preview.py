@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from diffusers.configuration_utils import FrozenDict
 
+from latentloom.parallel.recent import Recent
 from latentloom.pipelines import preview
 from latentloom.pipelines.components.store import ComponentStore
 from latentloom.pipelines.models.describe import describe_model
@@ -74,7 +75,7 @@ def test_broken_latents_still_give_a_picture() -> None:
 
 @pytest.mark.parametrize("family", ["flux", "sd3", "qwen_image", "wan"])
 def test_every_familys_vae_can_be_fitted_once_a_model(family: str, model: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(preview, "_MATRICES", {})
+    monkeypatch.setattr(preview, "_MATRICES", Recent(preview.MAX_MATRICES))
     described = from_plain(Model, model(family))
     first = preview.matrix(described)
     assert first is not None and first.shape == (17, 3) and torch.isfinite(first).all()
@@ -84,14 +85,14 @@ def test_every_familys_vae_can_be_fitted_once_a_model(family: str, model: Any, m
 
 def test_a_preview_loads_the_vae_alone_and_drops_nothing_in_use(model: Any, monkeypatch: Any) -> None:
     kept = ComponentStore(budget_bytes=1)
-    monkeypatch.setattr(preview, "_MATRICES", {})
+    monkeypatch.setattr(preview, "_MATRICES", Recent(preview.MAX_MATRICES))
     monkeypatch.setattr("latentloom.pipelines.components.store.store", lambda: kept)
     described, progress = from_plain(Model, model("flux")), Told()
     assert preview.matrix(described) is not None
     vae = kept.num_bytes
     kept.load(described, ("transformer",))
     both = vae + kept.num_bytes
-    monkeypatch.setattr(preview, "_MATRICES", {})
+    monkeypatch.setattr(preview, "_MATRICES", Recent(preview.MAX_MATRICES))
     assert preview.matrix(described) is not None and kept.num_bytes == both
     kept.load(described, ("transformer",), progress)
     assert progress.phases == []
@@ -103,7 +104,7 @@ def test_a_vae_that_fails_costs_the_colours_not_the_run(
     def broken(vae: Any) -> None:
         raise RuntimeError("no memory")
 
-    monkeypatch.setattr(preview, "_MATRICES", {})
+    monkeypatch.setattr(preview, "_MATRICES", Recent(preview.MAX_MATRICES))
     monkeypatch.setattr(preview, "fit", broken)
     with caplog.at_level(logging.WARNING):
         found = [preview.matrix(from_plain(Model, model("flux"))) for _ in range(2)]

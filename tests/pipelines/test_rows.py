@@ -20,6 +20,7 @@ from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 from diffusers.models.autoencoders.vae import DiagonalGaussianDistribution
 
 from latentloom.parallel.progress import Progress
+from latentloom.parallel.recent import Recent
 from latentloom.pipelines import preview, stages
 from latentloom.pipelines.components.loading import load_component
 from latentloom.pipelines.denoising.noise import generators
@@ -68,7 +69,11 @@ EDIT_VARIANTS = dict.fromkeys(("flux_2_klein_base", "flux_3_distilled", "qwen_im
 @pytest.fixture(scope="module", autouse=True)
 def small() -> Iterator[None]:
     """Charts of a fourth of the size are enough for a matrix: a VAE encoding them took longer than all else."""
-    with small_references(), mock.patch.dict(preview._MATRICES), mock.patch.object(preview, "CHART_LATENTS", 8):
+    with (
+        small_references(),
+        mock.patch.object(preview, "_MATRICES", Recent(8)),
+        mock.patch.object(preview, "CHART_LATENTS", 8),
+    ):
         yield
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -44,12 +45,10 @@ def test_each_idiom_of_guidance_is_shared_out(pair: Ranks, name: str, calls: lis
 def test_what_one_rank_hands_on_crosses_whatever_its_strides(monkeypatch: pytest.MonkeyPatch) -> None:
     given = [torch.tensor(0.5).expand(1), torch.tensor([1 + 2j]).conj(), torch.empty(0, 3), torch.randn(2, 3).T]
     plain, copies = handed._described(given)
-    sent: list[torch.Tensor] = []
-    group: Any = None
-    monkeypatch.setattr(handed, "_first", lambda block, *_, size: sent.append(block))
-    handed._send("", copies, group, torch.device("cpu"))
-    monkeypatch.setattr(handed, "_first", lambda *_, size: sent.pop(0))
-    found = handed._rebuilt(plain, handed._received(group, torch.device("cpu"))[1])
+    group: Any = SimpleNamespace(index=0)
+    monkeypatch.setattr(handed, "_first", lambda block, *_, size: block[:size])
+    told, body = handed._everywhere({"plain": plain}, copies, group, torch.device("cpu"))
+    found = handed._rebuilt(told["plain"], body)
     assert all(map(torch.equal, found, given)) and [x.stride() for x in found] == [x.stride() for x in copies]
 
 

@@ -38,25 +38,21 @@ class ReferenceProcessor(StandIn):
             given["encoder_hidden_states"] = words[0]
         if kv_cache_mode is None:
             return self.old(attn, hidden_states, **given)
-        return self._with_kept(attn, hidden_states, given, kv_cache, kv_cache_mode, num_ref_tokens)
+        keeping = {"kv_cache": kv_cache, "kv_cache_mode": kv_cache_mode}
+        return self._with_kept(attn, hidden_states, given, keeping, num_ref_tokens)
 
     @in_no_graph
     def _with_kept(
-        self,
-        attn: Any,
-        hidden_states: Tensor,
-        given: dict[str, Any],
-        kv_cache: Any,
-        kv_cache_mode: str,
-        num_ref_tokens: int,
+        self, attn: Any, hidden_states: Tensor, given: dict[str, Any], keeping: dict[str, Any], num_ref_tokens: int
     ) -> Any:
         """Collective in the first step."""
         rope, has_words = given["image_rotary_emb"], "encoder_hidden_states" in given
-        if kv_cache_mode == "cached" and kv_cache is not None:
-            given |= {"kv_cache": kv_cache, "kv_cache_mode": kv_cache_mode}
+        kv_cache, mode = keeping["kv_cache"], keeping["kv_cache_mode"]
+        if mode == "cached" and kv_cache is not None:
+            given |= keeping
             if not has_words:
                 given["num_txt_tokens"] = self.session.layout(("text",)).num_held(self.session.rank)
-        if kv_cache_mode == "extract" and num_ref_tokens:
+        if mode == "extract" and num_ref_tokens:
             layout = self.session.layout(("text", "image"))
             first = layout.starts()[1]
             given["attention_mask"] = reference_mask(first, first + num_ref_tokens, layout.length, hidden_states.device)

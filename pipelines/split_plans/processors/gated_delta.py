@@ -7,6 +7,7 @@ runs the recurrence itself. The recurrence is that of Yang et al., 2024 (Gated D
 
 # B batch, H heads, D head width, F frames here, G frames of all ranks, S tokens of a frame, C channels
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -49,15 +50,11 @@ class GatedDelta(StandIn):
         recall_gate: Tensor,
         num_frames: int,
         rotary_emb: Tensor | None = None,
-        token_valid_mask: Tensor | None = None,
-        beta_valid_mask: Tensor | None = None,
-        decay_valid_mask: Tensor | None = None,
+        **masks: Tensor | None,
     ) -> Tensor:
         from diffusers.models.transformers.transformer_sana_wm import _apply_rotary_emb
 
-        assert token_valid_mask is None, "frames that are padding reach no sharded block"
-        dtype = value.dtype
-        key = key * ((query.shape[3] * (query.shape[1] // num_frames)) ** -0.5)
+        dtype, key = value.dtype, _scaled(key, num_frames, masks)
         query, key, value = (x.permute(0, 2, 3, 1) for x in (query, key, value))  # B H D FS
         turned = [x if rotary_emb is None else _apply_rotary_emb(x, rotary_emb) for x in (query, key)]
         query, key, value, query_turned, key_turned = (
@@ -94,15 +91,11 @@ class GatedDeltaCamera(StandIn):
         beta: Tensor,
         decay: Tensor,
         num_frames: int,
-        token_valid_mask: Tensor | None = None,
-        beta_valid_mask: Tensor | None = None,
-        decay_valid_mask: Tensor | None = None,
+        **masks: Tensor | None,
     ) -> Tensor:
         from diffusers.models.transformers.transformer_sana_wm import _apply_ucpe_transform
 
-        assert token_valid_mask is None, "frames that are padding reach no sharded block"
-        dtype = value.dtype
-        key = key * ((query.shape[3] * (query.shape[1] // num_frames)) ** -0.5)
+        dtype, key = value.dtype, _scaled(key, num_frames, masks)
         ray, ray_turned, ray_inverse, rotary_emb = ray_transforms
         query, key, value = (x.transpose(1, 2) for x in (query, key, value))  # B H FS D
         length = torch.linalg.vector_norm(key, dim=3).clamp_min(1e-6)
@@ -120,6 +113,12 @@ class GatedDeltaCamera(StandIn):
         out = (_states(steps[0], steps[1], held) @ query).to(dtype)
         out = out.transpose(3, 4).flatten(2, 3)  # B H FS D
         return _apply_ucpe_transform(out, ray, rotary_emb, inverse_rope=True).transpose(1, 2).flatten(2)
+
+
+def _scaled(key: Tensor, num_frames: int, masks: Mapping[str, Tensor | None]) -> Tensor:
+    """B FS H D, by the head width and the tokens of a frame."""
+    assert masks.get("token_valid_mask") is None, "frames that are padding reach no sharded block"
+    return key * ((key.shape[3] * (key.shape[1] // num_frames)) ** -0.5)
 
 
 def _by_frame(x: Tensor, num_frames: int) -> Tensor:

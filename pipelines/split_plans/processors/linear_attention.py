@@ -14,8 +14,6 @@ from torch import Tensor
 
 from ....parallel.sharding.operator import in_no_graph
 
-Sum = Callable[[Tensor], Tensor]  # collective: the sum over the ranks that share the sequence
-
 
 def summed(processor: Any, session: Any) -> Any:
     """What stands in for one of Sana's processors of linear attention."""
@@ -31,16 +29,10 @@ def summed(processor: Any, session: Any) -> Any:
 class SumLinear:
     """In place of `SanaLinearAttnProcessor2_0`: one sum over the ranks a call."""
 
-    def __init__(self, total: Sum) -> None:
-        self.total = total
+    def __init__(self, total: Callable[[Tensor], Tensor]) -> None:
+        self.total = total  # collective: the sum over the ranks that share the sequence
 
-    def __call__(
-        self,
-        attn: Any,
-        hidden_states: Tensor,
-        encoder_hidden_states: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-    ) -> Tensor:
+    def __call__(self, attn: Any, hidden_states: Tensor, **_: Any) -> Tensor:
         query, key, value = _project(attn, hidden_states)  # B H D S
         value = F.pad(value, (0, 0, 0, 1), value=1.0)  # a row of ones, whose products are the denominators
         out = self.total(value @ key.transpose(2, 3)) @ query
@@ -51,15 +43,7 @@ class SumLinear:
 class SumLinearRotary(SumLinear):
     """In place of `SanaLinearAttnProcessor3_0`: rotated keys for the numerators, plain ones for the denominators."""
 
-    def __call__(
-        self,
-        attn: Any,
-        hidden_states: Tensor,
-        encoder_hidden_states: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        rotary_emb: tuple[Tensor, Tensor] | None = None,
-    ) -> Tensor:
-        assert rotary_emb is not None, "SANA-Video rotates its queries and keys in every call"
+    def __call__(self, attn: Any, hidden_states: Tensor, *, rotary_emb: tuple[Tensor, Tensor], **_: Any) -> Tensor:
         query, key, value = _project(attn, hidden_states)  # B H D S
         states = self.total(torch.cat([value @ _rotated(key, rotary_emb).transpose(2, 3), key.sum(3)[:, :, None]], 2))
         numerator = states[:, :, :-1] @ _rotated(query, rotary_emb)

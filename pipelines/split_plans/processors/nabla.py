@@ -21,25 +21,20 @@ BLOCK = 64
 
 
 class _BlockSparse(StandIn):
+    threshold: str  # what the model calls it
+    rotary_dtype: torch.dtype | None = None
+
     @in_no_graph
     def _attend(
-        self,
-        attn: Any,
-        hidden_states: Tensor,
-        rotary_emb: Tensor,
-        *,
-        near: Tensor,
-        threshold: float,
-        backend: Any,
-        rotary_dtype: torch.dtype | None = None,
+        self, attn: Any, hidden_states: Tensor, rotary_emb: Tensor, sparse_params: dict[str, Any], *, backend: Any
     ) -> Tensor:
         """Collective: B S C to B S C."""
         query, key, value = (
             project(hidden_states).unflatten(-1, (attn.num_heads, -1))
             for project in (attn.to_query, attn.to_key, attn.to_value)
         )
-        query = rotated(attn.query_norm(query.float()).type_as(query), rotary_emb, rotary_dtype)
-        key = rotated(attn.key_norm(key.float()).type_as(key), rotary_emb, rotary_dtype)
+        query = rotated(attn.query_norm(query.float()).type_as(query), rotary_emb, self.rotary_dtype)
+        key = rotated(attn.key_norm(key.float()).type_as(key), rotary_emb, self.rotary_dtype)
         # Queries too: the choice needs whole blocks of them, and a rank may hold parts of two.
         query, key, value = self.session.gather(torch.stack([query, key, value]), 2, "image").unbind()  # B T H D
         self.session.num_calls += 1
@@ -48,7 +43,8 @@ class _BlockSparse(StandIn):
         first, last = start // BLOCK, -(-end // BLOCK)
         out = query[:, first * BLOCK : last * BLOCK]  # B R H D
         if start < end:
-            mask = chosen(out, key, near=near[..., first:last, :], threshold=threshold)
+            near = sparse_params["sta_mask"][..., first:last, :]
+            mask = chosen(out, key, near=near, threshold=sparse_params[self.threshold])
             out = dispatch_attention_fn(out, key, value, attn_mask=mask, backend=backend)
         out = out[:, start - first * BLOCK : end - first * BLOCK]  # B S H D
         return attn.out_layer(out.flatten(2))
@@ -56,6 +52,8 @@ class _BlockSparse(StandIn):
 
 class Kandinsky5Sparse(_BlockSparse):
     """The processor of self attention in Kandinsky 5, which is sparse for the long videos of some checkpoints."""
+
+    threshold, rotary_dtype = "P", torch.bfloat16
 
     def __call__(
         self,
@@ -67,29 +65,16 @@ class Kandinsky5Sparse(_BlockSparse):
     ) -> Tensor:
         if sparse_params is None or rotary_emb is None:
             return self.old(attn, hidden_states, encoder_hidden_states, rotary_emb, sparse_params)
-        return self._attend(
-            attn,
-            hidden_states,
-            rotary_emb,
-            near=sparse_params["sta_mask"],
-            threshold=sparse_params["P"],
-            backend=self.old._attention_backend,
-            rotary_dtype=torch.bfloat16,
-        )
+        return self._attend(attn, hidden_states, rotary_emb, sparse_params, backend=self.old._attention_backend)
 
 
 class Kandinsky6SRSparse(_BlockSparse):
     """The processor of self attention in Kandinsky 6 super-resolution."""
 
+    threshold = "threshold"
+
     def __call__(self, attn: Any, hidden_states: Tensor, rotary_emb: Tensor, sparse_params: dict[str, Any]) -> Tensor:
-        return self._attend(
-            attn,
-            hidden_states,
-            rotary_emb,
-            near=sparse_params["sta_mask"],
-            threshold=sparse_params["threshold"],
-            backend=AttentionBackendName.FLEX,
-        )
+        return self._attend(attn, hidden_states, rotary_emb, sparse_params, backend=AttentionBackendName.FLEX)
 
 
 def rotated(x: Tensor, rope: Tensor, dtype: torch.dtype | None) -> Tensor:

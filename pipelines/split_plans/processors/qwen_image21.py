@@ -41,29 +41,16 @@ class CausalProcessor(StandIn):
         attn: Any,
         hidden_states: Tensor,
         *,
-        attention_mask: Any = None,
-        rotary_emb: Tensor | None = None,
-        layer_cache: Any = None,
-        kv_cache_mode: str | None = None,
-        cache_write_slice: slice | None = None,
         segments: list[Segment] | None = None,
         key_valid: Tensor | None = None,
+        **others: Any,
     ) -> Tensor:
         if segments is not None:  # all tokens are here, not only those of the picture that is made
-            attention_mask = self._mask(segments, hidden_states.device)
-            if key_valid is not None:
-                attention_mask = attention_mask & key_valid[:, None, None, :]  # B 1 S S
-        is_filling = layer_cache is not None and cache_write_slice is not None
+            mask = self._mask(segments, hidden_states.device)
+            others["attention_mask"] = mask if key_valid is None else mask & key_valid[:, None, None, :]  # B 1 S S
+        is_filling = others.get("layer_cache") is not None and others.get("cache_write_slice") is not None
         attend: Any = self._filling if is_filling else self.plain
-        return attend(
-            attn,
-            hidden_states,
-            attention_mask=attention_mask,
-            rotary_emb=rotary_emb,
-            layer_cache=layer_cache,
-            kv_cache_mode=kv_cache_mode,
-            cache_write_slice=cache_write_slice,
-        )
+        return attend(attn, hidden_states, **others)
 
     @in_no_graph
     def _mask(self, segments: list[Segment], device: torch.device) -> Tensor:
