@@ -19,7 +19,7 @@ from ..graph.problems import Problem
 from ..graph.ready import Ready
 from ..graph.resolve import plain_value
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
-from ..graph.sketch import Denoising, Given, Made, Refusal, Refused, Seen, Text, Unknown
+from ..graph.sketch import Denoising, Given, Made, Refusal, Refused, Seen, Text, Unknown, if_known
 from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec
 from .carried import carried
 
@@ -267,10 +267,7 @@ class _Given:
         return self._spec.input(socket) is not None and self._walk.has(self._name, socket)
 
     def number(self, socket: str) -> float:
-        try:
-            return float(self.value(socket) or 0)
-        except ValueError:
-            return 0.0
+        return if_known(lambda: float(self.value(socket) or 0), 0.0)
 
     def tell(self, problem: str) -> None:
         self.problems += (problem,)

@@ -25,7 +25,7 @@ from ...pipelines.models.tensor_file import read_tensor_file
 from ...pipelines.values import COMPILED, Lora, Model
 from ..files.workspace import ALLOW, HERE, PULL, Workspace, content_hash
 from ..graph.signature import read_spec
-from ..graph.sketch import Given, Refusal, Unknown
+from ..graph.sketch import Given, Refusal, Unknown, if_known
 from ..graph.spec import Socket
 from .arguments import checked, refused_by
 
@@ -297,10 +297,7 @@ def sketch_of_spread(model: Model, given: Given) -> Model:
         return spread(model, devices, given.value("plan"), workspace=given.workspace, here=given.accelerators)
     except ValueError as error:
         given.tell(str(error))
-    try:
-        return spread(model, devices, "auto", workspace=given.workspace, here=given.accelerators)
-    except ValueError:
-        return model
+    return if_known(lambda: spread(model, devices, "auto", workspace=given.workspace, here=given.accelerators), model)
 
 
 NODES = {

@@ -5,7 +5,6 @@
 import dataclasses
 import itertools
 import math
-from functools import partial
 from typing import Annotated, Literal
 
 from ...parallel.wording import worded
@@ -16,7 +15,7 @@ from ..files.workspace import HERE, SMALLER, Workspace
 from ..graph.signature import read_spec
 from ..graph.sketch import Given, Made, Refusal
 from ..graph.spec import Saved, Socket
-from .arguments import checked, file_fingerprint, file_refusals, name_refusals
+from .arguments import checked, file_fingerprint, file_refusals, saving
 from .sockets import MAX_SIDE, FileName, Files
 
 
@@ -134,13 +133,8 @@ NODES = {
         sketch=lambda given: Made(count=1),
         refuses=picture_refusals,
     ),
-    "LoomSaveImage": read_spec(
-        save_image,
-        title="Save Image",
-        category="picture",
-        is_output=True,
-        refuses=partial(name_refusals, made="image", ending="png"),
-        writes=pictures_written,
+    "LoomSaveImage": saving(
+        save_image, title="Save Image", category="picture", made="image", ending="png", writes=pictures_written
     ),
     "LoomResizeImage": read_spec(resize_image, title="Resize Image", category="picture", sketch=resize_sketch),
     "LoomImageGrid": read_spec(image_grid, title="Image Grid", category="picture", sketch=lambda given: Made(count=1)),

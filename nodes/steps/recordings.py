@@ -1,6 +1,5 @@
 """Load and Save Video, Load and Save Audio: clips and sounds from files, and as files."""
 
-from functools import partial
 from typing import Annotated, Literal
 
 from ...parallel.progress import SILENT, Progress
@@ -12,7 +11,7 @@ from ..files.workspace import HERE, SMALLER, Workspace
 from ..graph.signature import read_spec
 from ..graph.sketch import Given, Made
 from ..graph.spec import Saved, Socket
-from .arguments import checked, file_fingerprint, file_refusals, name_refusals
+from .arguments import checked, file_fingerprint, file_refusals, saving
 from .sockets import FileName, Files
 
 FRAME_NUMBERS = 10**6
@@ -131,13 +130,8 @@ NODES = {
         sketch=lambda given: (Made(count=1),),
         refuses=lambda given: file_refusals(given, check_video),
     ),
-    "LoomSaveVideo": read_spec(
-        save_video,
-        title="Save Video",
-        category="picture",
-        is_output=True,
-        refuses=partial(name_refusals, made="video", ending="mp4"),
-        writes=videos_written,
+    "LoomSaveVideo": saving(
+        save_video, title="Save Video", category="picture", made="video", ending="mp4", writes=videos_written
     ),
     "LoomLoadAudio": read_spec(
         load_audio,
@@ -147,12 +141,5 @@ NODES = {
         sketch=lambda given: Made(count=1),
         refuses=lambda given: file_refusals(given, check_audio),
     ),
-    "LoomSaveAudio": read_spec(
-        save_audio,
-        title="Save Audio",
-        category="sound",
-        is_output=True,
-        refuses=lambda given: name_refusals(given, "audio", str(given.value("format"))),
-        writes=sounds_written,
-    ),
+    "LoomSaveAudio": saving(save_audio, title="Save Audio", category="sound", made="audio", writes=sounds_written),
 }

@@ -9,7 +9,7 @@ from ...parallel.wording import worded
 from ..graph.scalars import MAX_LISTED
 from ..graph.signature import read_spec
 from ..graph.spec import MAX_SEED, Socket
-from .arguments import checked, sketch_by
+from .arguments import checked, reckoning
 from .sockets import NewText, Seed, Text
 
 GRID = 1000  # into so many parts FLUX.3 divides both sides of a picture
@@ -105,11 +105,9 @@ def note(text: Text = "") -> None:
 
 
 NODES = {
-    "LoomJoinText": read_spec(join_text, title="Join Text", category="text", sketch=sketch_by(join_text)),
-    "LoomChooseText": read_spec(choose_text, title="Choose Text", category="text", sketch=sketch_by(choose_text)),
-    "LoomLayoutPrompt": read_spec(
-        layout_prompt, title="Layout Prompt", category="text", sketch=sketch_by(layout_prompt)
-    ),
-    "LoomSeed": read_spec(seed, title="Seed", category="text", sketch=sketch_by(seed)),
+    "LoomJoinText": reckoning(join_text, title="Join Text", category="text"),
+    "LoomChooseText": reckoning(choose_text, title="Choose Text", category="text"),
+    "LoomLayoutPrompt": reckoning(layout_prompt, title="Layout Prompt", category="text"),
+    "LoomSeed": reckoning(seed, title="Seed", category="text"),
     "LoomNote": read_spec(note, title="Note", category="text"),
 }

@@ -14,7 +14,7 @@ from ...files.workspace import HERE, SMALLER, Workspace
 from ...graph.signature import read_spec
 from ...graph.sketch import Given, Made, Unknown
 from ...graph.spec import Socket
-from ..arguments import checked, sketch_by
+from ..arguments import checked, reckoning
 from ..sockets import MAX_SIDE
 
 RATIO = re.compile(r"\s*(\d{1,5}(?:\.\d{1,4})?)\s*(?:[:/x]\s*(\d{1,5}(?:\.\d{1,4})?))?\s*", re.ASCII)
@@ -123,7 +123,5 @@ NODES = {
     "LoomComparePictures": read_spec(
         compare_pictures, title="Compare Pictures", category="picture", sketch=compare_sketch
     ),
-    "LoomSizeFromRatio": read_spec(
-        size_from_ratio, title="Size from Ratio", category="number", sketch=sketch_by(size_from_ratio)
-    ),
+    "LoomSizeFromRatio": reckoning(size_from_ratio, title="Size from Ratio", category="number"),
 }

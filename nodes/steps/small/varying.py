@@ -14,7 +14,7 @@ from ...files.workspace import HERE, Workspace
 from ...graph.scalars import MAX_STRING
 from ...graph.signature import read_spec
 from ...graph.sketch import Given, Refusal
-from ..arguments import checked, refused_by
+from ..arguments import checked, refused_by, sketch_by
 from ..sockets import NewText, Seed, Text
 
 MOST_IN_EACH_OTHER = 16
@@ -46,9 +46,7 @@ def vary_text(
     return _Variation(text, str(seed), read if wildcards else None, []).made()
 
 
-def vary_sketch(given: Given) -> str:
-    names = ("text", "seed", "wildcards")
-    return vary_text(**{name: given.value(name) for name in names}, workspace=given.workspace)
+vary_sketch = sketch_by(vary_text)
 
 
 def vary_refusals(given: Given) -> dict[str, str | Refusal]:
