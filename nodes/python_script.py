@@ -27,12 +27,21 @@ def to_python(ready: Ready, targets: Collection[str] | None = None) -> str:
         if origin := needs.nodes[name].spec.origin:
             message = f"it comes from {origin}, and a script has ours only; leave it out, or run the file instead"
             raise refuse("not_ours", message, node=name)
-    names = _Names()
+    taken = {MODULE, "print"}
+
+    def fresh(name: str) -> str:
+        """A variable: words of Python and names that are taken get an underscore."""
+        word = re.sub(r"\W", "_", name)
+        while word in taken or keyword.iskeyword(word):
+            word += "_"
+        taken.add(word)
+        return word
+
     entries = (entry for node in needs.nodes.values() for entry in node.node.inputs.values())
     used = {entry.param for entry in entries if isinstance(entry, ParamRef)}
-    params = {name: names.fresh(name) for name in ready.params if name in used}
+    params = {name: fresh(name) for name in ready.params if name in used}
     outputs = {
-        (name, output.name): names.fresh(name if len(spec.outputs) == 1 else f"{name}_{output.name}")
+        (name, output.name): fresh(name if len(spec.outputs) == 1 else f"{name}_{output.name}")
         for name in needs.order
         for spec in [types[needs.nodes[name].node.type]]  # a function gives all that it ever gives
         for output in spec.outputs
@@ -48,20 +57,6 @@ def to_python(ready: Ready, targets: Collection[str] | None = None) -> str:
     written = [(name, each) for name in needs.order for each in needs.nodes[name].spec.outputs if each.type == "Saved"]
     printed = [f"print({outputs[name, output.name]}.files)" for name, output in written]
     return "\n".join([*lines, *(["", *printed] if printed else [])]) + "\n"
-
-
-class _Names:
-    """Variables: words of Python and names that are taken get an underscore."""
-
-    def __init__(self) -> None:
-        self._taken = {MODULE, "print"}
-
-    def fresh(self, name: str) -> str:
-        word = re.sub(r"\W", "_", name)
-        while word in self._taken or keyword.iskeyword(word):
-            word += "_"
-        self._taken.add(word)
-        return word
 
 
 def _title(name: str) -> str:

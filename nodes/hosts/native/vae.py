@@ -53,10 +53,15 @@ def spread_vae(vae: Any, place: Place) -> Any:
         return int(vae.memory_used_decode(shape, dtype)) // place.group_size
 
     def decode(z: Tensor, **options: Any) -> Tensor:
+        """Pixels, in the host's memory. Latents of few rows are for as many ranks as have two each."""
         if options:
             raise ValueError(f"Spread VAE decodes without options, and was given {', '.join(options)}; leave it out")
-        request = {"recipe": recipe, "dtype": str(vae.vae_dtype).removeprefix("torch."), "latents": z}
-        return _asked(place, {**request, "num_bytes": share(z.shape, vae.vae_dtype)})
+        num_ranks = max(1, min(place.group_size, z.shape[-2] // LEAST_ROWS))
+        count_ranks()
+        dtype, num_bytes = str(vae.vae_dtype).removeprefix("torch."), share(z.shape, vae.vae_dtype)
+        request = {"recipe": recipe, "dtype": dtype, "latents": z, "num_bytes": num_bytes, "host": host_settings()}
+        with ranks_at(place, HERE, title="Spread VAE") as (pool, progress):
+            return pool.call(f"{HERE}:decode", request, progress, num_ranks=num_ranks)["pixels"]
 
     vars(found).update({name: getattr(vae, name) for name in OF_MODEL})
     found.patcher = vae_shell_of(vae.patcher, decode)
@@ -76,15 +81,6 @@ def check(vae: Any) -> None:
         raise ValueError(
             "another node has changed this VAE, which ranks have from the file; leave it or Spread VAE out"
         )
-
-
-def _asked(place: Place, request: Mapping[str, Any]) -> Tensor:
-    """Pixels, in the host's memory. Latents of few rows are for as many ranks as have two each."""
-    num_ranks = max(1, min(place.group_size, request["latents"].shape[-2] // LEAST_ROWS))
-    count_ranks()
-    told = {**request, "host": host_settings()}
-    with ranks_at(place, HERE, title="Spread VAE") as (pool, progress):
-        return pool.call(f"{HERE}:decode", told, progress, num_ranks=num_ranks)["pixels"]
 
 
 # ---- in a rank
