@@ -41,6 +41,11 @@ def worded(template: str, *values: object, **named: object) -> str:
     return sentence
 
 
+def bad_value(template: str, *values: object, **named: object) -> ValueError:
+    """The error that says such a sentence, to be raised."""
+    return ValueError(worded(template, *values, **named))
+
+
 @functools.cache
 def text_id(template: str) -> str:
     """The template as tables have it: nothing but `{}` in its holes."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
-from ...parallel.wording import worded
+from ...parallel.wording import bad_value
 from ...pipelines import requests, settling, shape
 from ...pipelines.models import describe
 from ...pipelines.models.describe import card_of
@@ -101,7 +101,7 @@ def sampler_options(
     try:
         levels = tuple(float(part) for part in sigmas.replace(",", " ").split())
     except ValueError:
-        raise ValueError(worded("sigmas is {!r}; give falling numbers such as '1, 0.75, 0.5, 0.25'", sigmas)) from None
+        raise bad_value("sigmas is {!r}; give falling numbers such as '1, 0.75, 0.5, 0.25'", sigmas) from None
     return Sampling(
         scheduler=scheduler,
         shift=shift,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from ...parallel.errors import BadInput
-from ...parallel.wording import worded
+from ...parallel.wording import bad_value
 from ...pipelines import place as places
 from ...pipelines.families import OUTSIDE
 from ...pipelines.models.describe import (
@@ -137,7 +137,7 @@ def model_migration(version: int, inputs: dict[str, Any]) -> dict[str, Any]:
         former = inputs.pop(old, None)
         value = inputs.get(new, former)  # what a run was given for the new socket of an old node comes first
         if isinstance(value, dict | list) and new not in inputs:
-            raise ValueError(worded("{} came by a wire, and {} cannot; write {} or {}", old, new, words[0], words[1]))
+            raise bad_value("{} came by a wire, and {} cannot; write {} or {}", old, new, words[0], words[1])
         if value is not None:
             inputs[new] = words[value] if type(value) is bool else value
     return inputs

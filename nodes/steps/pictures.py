@@ -7,7 +7,7 @@ import itertools
 import math
 from typing import Annotated, Literal
 
-from ...parallel.wording import worded
+from ...parallel.wording import bad_value
 from ...pipelines.values import Image
 from ..files import resize
 from ..files.picture_files import check_file_size, check_picture, picture_bytes, read_picture, write_pictures
@@ -102,18 +102,14 @@ def image_grid(
     sizes = {tuple(b.shape[1:3]) for b in batches}
     if len(sizes) > 1:
         listed = ", ".join(f"{w} x {h}" for h, w in sorted(sizes))
-        raise ValueError(
-            worded("the pictures have several sizes ({}); give them one size with Resize Image first", listed)
-        )
+        raise bad_value("the pictures have several sizes ({}); give them one size with Resize Image first", listed)
     count = sum(map(len, batches))
     tall, wide = (side * scale for side in batches[0].shape[1:3])
     columns = min(columns or math.ceil(math.sqrt(count)), count)
     rows = math.ceil(count / columns)
     sheet_tall, sheet_wide = rows * (tall + gap) - gap, columns * (wide + gap) - gap
     if max(sheet_wide, sheet_tall) > MAX_SIDE * 2:
-        raise ValueError(
-            worded("the grid would be {} x {} pixels; use fewer or smaller pictures", sheet_wide, sheet_tall)
-        )
+        raise bad_value("the grid would be {} x {} pixels; use fewer or smaller pictures", sheet_wide, sheet_tall)
     remedy = f"use fewer or smaller pictures ({SMALLER[workspace.host]})"
     resize.check_area(sheet_wide, sheet_tall, max_pixels=workspace.max_pixels, what="grid", remedy=remedy)
     sheet = torch.ones(1, sheet_tall, sheet_wide, batches[0].shape[3])

@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 from ...parallel.progress import SILENT, Progress
-from ...parallel.wording import worded
+from ...parallel.wording import bad_value, worded
 from ...pipelines.values import Audio, Video
 from ..files.audio_files import check_audio, check_audio_file, read_audio, sound_bytes, write_audio
 from ..files.video_files import Cut, check_video, check_video_size, read_video, video_bytes, write_video
@@ -76,7 +76,7 @@ def _sounds(audio: Audio, count: int) -> list[Audio]:
     """One for each of so many videos."""
     have = len(audio.waveform)
     if have not in (1, count):
-        raise ValueError(worded("audio holds {} sounds for {} videos; give one for all, or one for each", have, count))
+        raise bad_value("audio holds {} sounds for {} videos; give one for all, or one for each", have, count)
     return [Audio(waveform=audio.waveform[i % have][None], rate=audio.rate) for i in range(count)]
 
 

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from typing import Annotated, Any
 
-from ...parallel.wording import worded
+from ...parallel.wording import bad_value
 from ..graph.scalars import MAX_LISTED
 from ..graph.signature import read_spec
 from ..graph.spec import MAX_SEED, Socket
@@ -56,7 +56,7 @@ def layout_prompt(
     lines = [line for line in boxes.splitlines() if line.strip()]
     rows = [_box(line) for line in lines]
     if twice := sorted(name for name, count in Counter(row["id"] for row in rows).items() if count > 1)[:MAX_LISTED]:
-        raise ValueError(worded("boxes has {} more than once; give each box a name of its own", ", ".join(twice)))
+        raise bad_value("boxes has {} more than once; give each box a name of its own", ", ".join(twice))
     return f"{prompt.strip()} {json.dumps(rows, ensure_ascii=False)}" if rows else prompt
 
 
@@ -64,27 +64,23 @@ def _box(line: str) -> dict[str, Any]:
     """A row of the table that closes a prompt with a layout."""
     found = BOX.fullmatch(line.strip())
     if found is None:
-        raise ValueError(
-            worded(
-                "boxes has the line {!r}; write a name, four whole numbers and what is there, such as: "
-                "cup_1 100 50 400 600 a red cup",
-                line.strip()[:60],
-            )
+        raise bad_value(
+            "boxes has the line {!r}; write a name, four whole numbers and what is there, such as: "
+            "cup_1 100 50 400 600 a red cup",
+            line.strip()[:60],
         )
     name, *sides, what = found.groups()
     left, top, right, bottom = map(int, sides)
     if not (left < right <= GRID and top < bottom <= GRID):
-        raise ValueError(
-            worded(
-                "the box {} goes from {} {} to {} {}; its left and top are below its right and bottom, "
-                "and all of them from 0 to {}",
-                name,
-                left,
-                top,
-                right,
-                bottom,
-                GRID,
-            )
+        raise bad_value(
+            "the box {} goes from {} {} to {} {}; its left and top are below its right and bottom, "
+            "and all of them from 0 to {}",
+            name,
+            left,
+            top,
+            right,
+            bottom,
+            GRID,
         )
     return {"id": name, "bbox": [top, left, bottom, right], "desc": what}
 

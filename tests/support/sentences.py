@@ -55,7 +55,8 @@ def _texts(node: ast.AST, *, bare: bool = False) -> Iterator[str]:
 
 
 def _is_worded(node: ast.AST) -> TypeGuard[ast.Call]:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "worded"
+    names = ("worded", "bad_value")
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
 
 
 def raised_in(path: Path) -> set[str]:

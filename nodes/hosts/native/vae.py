@@ -18,7 +18,7 @@ from ....parallel.plan import ParallelPlan
 from ....parallel.progress import Progress
 from ....parallel.ranks.seat import Seat
 from ....parallel.spatial import LEAST_ROWS
-from ....parallel.wording import worded
+from ....parallel.wording import bad_value
 from ....pipelines.values import Place
 from .border import ranks_at
 from .patches import tampered
@@ -76,7 +76,7 @@ def check(vae: Any) -> None:
     kind, decoder = (name_of(each).removeprefix(LDM) for each in (model, getattr(model, "decoder", None)))
     if decoder not in DECODERS.get(kind, ()):
         told = "{} is not decoded by rows; leave Spread VAE out, or use a VAE of FLUX, SD, Wan, Qwen-Image or Hunyuan"
-        raise ValueError(worded(told, f"{kind} with {decoder}" if kind in DECODERS else kind))
+        raise bad_value(told, f"{kind} with {decoder}" if kind in DECODERS else kind)
     if vae.patcher.patches or vae.patcher.object_patches or tampered(model):
         raise ValueError(
             "another node has changed this VAE, which ranks have from the file; leave it or Spread VAE out"

@@ -7,7 +7,7 @@ import math
 import re
 from typing import Annotated
 
-from ....parallel.wording import worded
+from ....parallel.wording import bad_value
 from ....pipelines.values import Image
 from ...files.resize import check_area
 from ...files.workspace import HERE, SMALLER, Workspace
@@ -103,9 +103,7 @@ def batch_pictures(
     batches = [each.pixels for each in given if each is not None]
     if len(sizes := {tuple(each.shape[1:]) for each in batches}) > 1:
         listed = ", ".join(f"{wide} x {tall} in {channels} channels" for tall, wide, channels in sorted(sizes))
-        raise ValueError(
-            worded("the pictures have several sizes ({}); give them one size with Resize Image first", listed)
-        )
+        raise bad_value("the pictures have several sizes ({}); give them one size with Resize Image first", listed)
     count, (tall, wide) = sum(map(len, batches)), batches[0].shape[1:3]
     check_area(wide, tall, count=count, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
     return Image(pixels=torch.cat(batches))
