@@ -11,7 +11,6 @@ import operator
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from ...parallel.errors import code_of, where_of
@@ -23,8 +22,8 @@ from ..files.workspace import Workspace, content_hash, numbered
 from ..graph.problems import Names
 from ..graph.scalars import PLAIN_TYPES, SCALAR_TYPES, as_type, fault
 from ..graph.signature import read_spec
-from ..graph.sketch import Given, Refusal, Sketch, Unknown, Writes, if_known
-from ..graph.spec import INJECTED, VALUE_TYPES, Fingerprint, InputSpec, NodeSpec
+from ..graph.sketch import Given, Made, Refusal, Sketch, Unknown, Writes, if_known
+from ..graph.spec import INJECTED, VALUE_TYPES, InputSpec, NodeSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -184,26 +183,34 @@ def refusal(code: str, error: ValueError, *mends: Mapping[str, Any]) -> Refusal:
     return Refusal(code=own if where_of(own) == "machine" else code, why=str(error), mends=mends)
 
 
-def file_fingerprint(check_length: Callable[[Path, Workspace], None]) -> Fingerprint:
-    """The content of the file at the socket `path`, of which no more is read than `check_length` lets pass."""
+def loading(
+    call: Callable[..., Any],
+    *,
+    title: str,
+    category: str,
+    check_size: Callable[..., None],
+    check: Callable[..., None],
+    limits: Callable[[Workspace], dict[str, Any]] = lambda workspace: {},
+) -> NodeSpec:
+    """The spec of a node that reads the file at its socket `path`: no more of it than `check_size` lets pass, and none
+    that `check` refuses before the run. Both are given the run's `limits`."""
 
     def fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
         file = workspace.input_path(inputs["path"], socket="path")
-        check_length(file, workspace)
+        check_size(file, **limits(workspace))
         return content_hash(file, socket="path")
 
-    return fingerprint
+    def refuses(given: Given) -> dict[str, str | Refusal]:
+        path, more = given.value("path"), limits(given.workspace)
+        try:
+            file = given.workspace.input_path(path, socket="path")
+        except ValueError as error:
+            return {"path": refusal("no_file", error)}
+        look = functools.partial(refused_by, "no_file", lambda: check(file, **more))
+        return {"path": _UNFIT.get((check, file, *more.values()), [file], look)}
 
-
-def file_refusals(given: Given, check: Callable[..., None], *more: Any) -> dict[str, str | Refusal]:
-    """Of a node that reads the file at its socket `path`, which `check(file, *more)` looks at."""
-    path = given.value("path")
-    try:
-        file = given.workspace.input_path(path, socket="path")
-    except ValueError as error:
-        return {"path": refusal("no_file", error)}
-    look = functools.partial(refused_by, "no_file", lambda: check(file, *more))
-    return {"path": _UNFIT.get((check, file, *more), [file], look)}
+    told: dict[str, Any] = {"fingerprint": fingerprint, "refuses": refuses, "sketch": lambda given: Made(count=1)}
+    return read_spec(call, title=title, category=category, **told)
 
 
 def saving(

@@ -16,7 +16,7 @@ from ..graph.signature import read_spec
 from ..graph.sketch import Given, Made
 from ..graph.spec import Socket
 from .arguments import checked
-from .pictures import picture_fingerprint, picture_refusals
+from .pictures import loading_picture
 from .sockets import MAX_SIDE
 
 if TYPE_CHECKING:
@@ -231,9 +231,7 @@ def _faded(tall: int, wide: int, added: tuple[int, int, int, int], feathering: i
 
 
 NODES = {
-    "LoomLoadMask": read_spec(
-        load_mask, title="Load Mask", category="mask", fingerprint=picture_fingerprint, refuses=picture_refusals
-    ),
+    "LoomLoadMask": loading_picture(load_mask, title="Load Mask", category="mask"),
     "LoomBlurMask": read_spec(blur_mask, title="Grow and Blur Mask", category="mask"),
     "LoomOutpaint": read_spec(outpaint, title="Outpaint", category="mask"),
     "LoomCropImage": read_spec(crop_image, title="Crop Image", category="mask", sketch=crop_sketch),

@@ -5,6 +5,7 @@
 import dataclasses
 import itertools
 import math
+from functools import partial
 from typing import Annotated, Literal
 
 from ...parallel.wording import bad_value
@@ -13,9 +14,9 @@ from ..files import resize
 from ..files.picture_files import check_file_size, check_picture, picture_bytes, read_picture, write_pictures
 from ..files.workspace import HERE, SMALLER, Workspace
 from ..graph.signature import read_spec
-from ..graph.sketch import Given, Made, Refusal
+from ..graph.sketch import Given, Made
 from ..graph.spec import Saved, Socket
-from .arguments import checked, file_fingerprint, file_refusals, saving
+from .arguments import checked, loading, saving
 from .sockets import MAX_SIDE, FileName, Files
 
 
@@ -28,14 +29,12 @@ def load_image(
     return Image(pixels=read_picture(file, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host]))
 
 
-picture_fingerprint = file_fingerprint(
-    lambda file, workspace: check_file_size(file, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
+loading_picture = partial(
+    loading,
+    check_size=check_file_size,
+    check=check_picture,
+    limits=lambda workspace: {"max_pixels": workspace.max_pixels, "remedy": SMALLER[workspace.host]},
 )
-
-
-def picture_refusals(given: Given) -> dict[str, str | Refusal]:
-    """A picture that is not here, is none, or is too large."""
-    return file_refusals(given, check_picture, given.workspace.max_pixels, SMALLER[given.workspace.host])
 
 
 def resize_sketch(given: Given) -> Made:
@@ -121,14 +120,7 @@ def image_grid(
 
 
 NODES = {
-    "LoomLoadImage": read_spec(
-        load_image,
-        title="Load Image",
-        category="picture",
-        fingerprint=picture_fingerprint,
-        sketch=lambda given: Made(count=1),
-        refuses=picture_refusals,
-    ),
+    "LoomLoadImage": loading_picture(load_image, title="Load Image", category="picture"),
     "LoomSaveImage": saving(
         save_image, title="Save Image", category="picture", made="image", ending="png", writes=pictures_written
     ),

@@ -8,10 +8,9 @@ from ...pipelines.values import Audio, Video
 from ..files.audio_files import check_audio, check_audio_file, read_audio, sound_bytes, write_audio
 from ..files.video_files import Cut, check_video, check_video_size, read_video, video_bytes, write_video
 from ..files.workspace import HERE, SMALLER, Workspace
-from ..graph.signature import read_spec
 from ..graph.sketch import Given, Made
 from ..graph.spec import Saved, Socket
-from .arguments import checked, file_fingerprint, file_refusals, saving
+from .arguments import checked, loading, saving
 from .sockets import FileName, Files
 
 FRAME_NUMBERS = 10**6
@@ -122,24 +121,14 @@ def sounds_written(given: Given) -> int:
 
 
 NODES = {
-    "LoomLoadVideo": read_spec(
-        load_video,
-        title="Load Video",
-        category="picture",
-        fingerprint=file_fingerprint(lambda file, workspace: check_video_size(file)),
-        sketch=lambda given: (Made(count=1),),
-        refuses=lambda given: file_refusals(given, check_video),
+    "LoomLoadVideo": loading(
+        load_video, title="Load Video", category="picture", check_size=check_video_size, check=check_video
     ),
     "LoomSaveVideo": saving(
         save_video, title="Save Video", category="picture", made="video", ending="mp4", writes=videos_written
     ),
-    "LoomLoadAudio": read_spec(
-        load_audio,
-        title="Load Audio",
-        category="sound",
-        fingerprint=file_fingerprint(lambda file, workspace: check_audio_file(file)),
-        sketch=lambda given: Made(count=1),
-        refuses=lambda given: file_refusals(given, check_audio),
+    "LoomLoadAudio": loading(
+        load_audio, title="Load Audio", category="sound", check_size=check_audio_file, check=check_audio
     ),
     "LoomSaveAudio": saving(save_audio, title="Save Audio", category="sound", made="audio", writes=sounds_written),
 }

@@ -57,7 +57,6 @@ class _Unfolding:
             if name in graph.params or name.partition(".")[0] not in self.folded
         }
         self.params = param_values(graph, overrides)
-        self.overrides = overrides
         self.top = Scope("", "", with_overrides(graph, overrides))
         self.unusable = unusable(graph)
         self.subs = with_subs(graph, specs)
