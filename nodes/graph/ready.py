@@ -191,22 +191,17 @@ class _Sources:
         """The output that a link leads to; None for one that is muted or has nothing to hand on."""
         way: list[str] = []
         current: Link | None = link
-        while current is not None and self._is_off(current):
+        while current and (node := self._graph.nodes.get(current.node)) and node.mode != "run":
             if current.source in self._known:
                 current = self._known[current.source]
                 break
             self._known[current.source] = None  # till the way's end is known; nodes in a circle have none
             way.append(current.source)
-            current = self._handed_on(current)
+            current = self._handed_on(node, current)
         self._known.update(dict.fromkeys(way, current))
         return current
 
-    def _is_off(self, link: Link) -> bool:
-        node = self._graph.nodes.get(link.node)
-        return node is not None and node.mode != "run"
-
-    def _handed_on(self, link: Link) -> Link | None:
-        node = self._graph.nodes[link.node]
+    def _handed_on(self, node: Node, link: Link) -> Link | None:
         spec = self._specs.get(link.node)
         output = spec.output(link.socket) if spec else None
         if node.mode == "mute" or spec is None or output is None:

@@ -89,7 +89,7 @@ def sketch_by(call: Callable[..., Any]) -> Sketch:
 
 
 def reckoning(call: Callable[..., Any], *, title: str, category: str) -> NodeSpec:
-    """The spec of such a node."""
+    """The spec of a node that only reckons with plain values."""
     return read_spec(call, title=title, category=category, sketch=sketch_by(call))
 
 
