@@ -238,8 +238,8 @@ class _Unfolding:
         if not node.type.startswith(SUB):
             spec = self.specs.get(node.type)
             output = spec.output(link.socket) if spec else None
-            each = self._elements(scope, link.node)
-            return [link_to(copy.id, link.socket) for copy in each], output.type if output else ""
+            copies = self._elements(scope, link.node)
+            return [link_to(each.id, link.socket) for each in copies], output.type if output else ""
         sub = sub_of(self.graph, node)
         out = sub.outputs.get(link.socket) if sub else None
         if sub is not None and out is None:
