@@ -154,13 +154,12 @@ def effective(graph: Graph, specs: Specs) -> Graph:
     sources = _Sources(graph, specs)
     links = {name: sources.links(name) for name in graph.nodes}
     gone = _left_out(graph, specs, links)
-    nodes = {
-        name: _rewired(node, {socket: _if_there(link, gone) for socket, link in links[name].items()})
-        for name, node in graph.nodes.items()
-        if name not in gone
-    }
-    results = {name: _if_there(sources.of(link), gone) for name, link in graph.outputs.items()}
-    outputs = {name: link for name, link in results.items() if link is not None}
+
+    def there(found: Mapping[str, Link | None]) -> dict[str, Link]:
+        return {name: link for name, link in found.items() if link is not None and link.node not in gone}
+
+    nodes = {name: _rewired(node, there(links[name])) for name, node in graph.nodes.items() if name not in gone}
+    outputs = there({name: sources.of(link) for name, link in graph.outputs.items()})
     return graph.model_copy(update={"nodes": nodes, "outputs": outputs})
 
 
@@ -192,22 +191,17 @@ class _Sources:
         """The output that a link leads to; None for one that is muted or has nothing to hand on."""
         way: list[str] = []
         current: Link | None = link
-        while current is not None and self._is_off(current):
+        while current and (node := self._graph.nodes.get(current.node)) and node.mode != "run":
             if current.source in self._known:
                 current = self._known[current.source]
                 break
             self._known[current.source] = None  # till the way's end is known; nodes in a circle have none
             way.append(current.source)
-            current = self._handed_on(current)
+            current = self._handed_on(node, current)
         self._known.update(dict.fromkeys(way, current))
         return current
 
-    def _is_off(self, link: Link) -> bool:
-        node = self._graph.nodes.get(link.node)
-        return node is not None and node.mode != "run"
-
-    def _handed_on(self, link: Link) -> Link | None:
-        node = self._graph.nodes[link.node]
+    def _handed_on(self, node: Node, link: Link) -> Link | None:
         spec = self._specs.get(link.node)
         output = spec.output(link.socket) if spec else None
         if node.mode == "mute" or spec is None or output is None:
@@ -236,14 +230,8 @@ def _left_out(graph: Graph, specs: Specs, links: Mapping[str, Mapping[str, Link 
     return gone
 
 
-def _if_there(link: Link | None, gone: set[str]) -> Link | None:
-    return None if link is None or link.node in gone else link
-
-
-def _rewired(node: Node, links: Mapping[str, Link | None]) -> Node:
-    """The node with these links; None takes one away."""
-    if all(node.inputs.get(socket) == link for socket, link in links.items()):
-        return node
-    lost = {socket for socket, link in links.items() if link is None}
-    inputs = {socket: links.get(socket, entry) for socket, entry in node.inputs.items() if socket not in lost}
-    return node.model_copy(update={"inputs": inputs})
+def _rewired(node: Node, links: Mapping[str, Link]) -> Node:
+    """The node with these links, and no others."""
+    kept = {socket: entry for socket, entry in node.inputs.items() if socket in links or not isinstance(entry, Link)}
+    inputs = {socket: links.get(socket, entry) for socket, entry in kept.items()}
+    return node if inputs == node.inputs else node.model_copy(update={"inputs": inputs})

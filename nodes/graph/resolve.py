@@ -74,14 +74,14 @@ def param_socket(name: str, param: Param) -> InputSpec:
     )
 
 
-def with_overrides(graph: Graph, overrides: Overrides) -> dict[str, Mapping[str, Any]]:
-    """Each node's inputs, with those replaced that a "node.socket" override names."""
-    inputs: dict[str, Mapping[str, Any]] = {name: node.inputs for name, node in graph.nodes.items()}
+def with_overrides(graph: Graph, overrides: Overrides) -> dict[str, Node]:
+    """The nodes, with those inputs replaced that a "node.socket" override names."""
+    nodes = dict(graph.nodes)
     for target, value in overrides.items():
-        node, dot, socket = target.partition(".")
-        if dot and node in inputs:
-            inputs[node] = {**inputs[node], socket: value}
-    return inputs
+        name, dot, socket = target.partition(".")
+        if dot and (node := nodes.get(name)):
+            nodes[name] = node.model_copy(update={"inputs": {**node.inputs, socket: value}})
+    return nodes
 
 
 def plain_value(entry: Any, params: Mapping[str, Any]) -> Any:
@@ -113,6 +113,4 @@ def baked(graph: Graph, overrides: Mapping[str, Any]) -> Graph:
         name: param.model_copy(update={"default": overrides.get(name, param.default)})
         for name, param in graph.params.items()
     }
-    inputs = with_overrides(graph, overrides)
-    nodes = {name: node.model_copy(update={"inputs": dict(inputs[name])}) for name, node in graph.nodes.items()}
-    return graph.model_copy(update={"params": params, "nodes": nodes})
+    return graph.model_copy(update={"params": params, "nodes": with_overrides(graph, overrides)})

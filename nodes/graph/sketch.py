@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ...parallel.errors import BadInput
 from ...pipelines.values import Latents, Model
@@ -13,6 +13,8 @@ from .problems import Kind
 
 if TYPE_CHECKING:
     from ...pipelines.requests import Request
+
+T = TypeVar("T")
 
 
 class Given(Protocol):
@@ -46,6 +48,14 @@ class Unknown(BadInput):
     """Nobody knows before the run, which is no fault of the workflow."""
 
     code = "not-known"
+
+
+def if_known(ask: Callable[[], T], otherwise: T) -> T:
+    """What `ask` tells before the run, or `otherwise` where it raises `ValueError`."""
+    try:
+        return ask()
+    except ValueError:
+        return otherwise
 
 
 class Asked:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ...parallel.errors import BadInput
 from ...parallel.wording import worded
 from ..graph.graph import Graph, Link, graph_from_plain
 from ..graph.problems import GraphError, Problem, parse_json, refuse, short
@@ -206,9 +207,7 @@ def unfolded(spec: NodeSpec, values: Mapping[str, Any]) -> dict[str, Any]:
     except (ValueError, TypeError, RecursionError):
         rest = None
     if not isinstance(rest, dict):
-        raise ValueError(
-            worded('{} is {}; write a JSON object of sockets, such as {{"height": 512}}', ARGUMENTS, short(text))
-        )
+        raise BadInput('{} is {}; write a JSON object of sockets, such as {{"height": 512}}', ARGUMENTS, short(text))
     if twice := next((name for name in rest if name in kept), None):
-        raise ValueError(worded("{} is given by its own socket and in {}; leave one of them out", twice, ARGUMENTS))
+        raise BadInput("{} is given by its own socket and in {}; leave one of them out", twice, ARGUMENTS)
     return {**kept, **rest}

@@ -1,5 +1,6 @@
 """ComfyUI's V1 node classes, made from the specs: one class per node, none written by hand."""
 
+import contextlib
 import dataclasses
 import inspect
 import json
@@ -234,15 +235,12 @@ class Once(str):
 
     @property
     def __class__(self) -> type:
-        return _blocker() if getattr(self, "is_told", False) else Once
+        if getattr(self, "is_told", False):
+            with contextlib.suppress(ImportError):
+                from comfy_execution.graph_utils import ExecutionBlocker
 
-
-def _blocker() -> type:
-    try:
-        from comfy_execution.graph_utils import ExecutionBlocker
-    except ImportError:
+                return ExecutionBlocker
         return Once
-    return ExecutionBlocker
 
 
 def _workspace(spec: NodeSpec) -> Workspace:

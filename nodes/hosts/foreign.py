@@ -5,6 +5,7 @@ left out.
 """
 
 import contextlib
+import functools
 import json
 import math
 import re
@@ -285,18 +286,13 @@ def _more(told: Mapping[str, Any]) -> dict[str, str]:
     return {_word(key): _word(value) for key, value in list(plain.items())[:MAX_MORE] if value}
 
 
-def _text(value: object) -> str:
-    return _shown(value)[:MAX_CHARACTERS]
-
-
-def _word(value: object) -> str:
-    return _shown(value)[:MAX_WORD]
-
-
-def _shown(value: object) -> str:
+def _text(value: object, most: int = MAX_CHARACTERS) -> str:
     """Without what steers a terminal or a page."""
     text = value if isinstance(value, str) else ""
-    return "".join(c for c in text if c.isprintable() or c in "\n\t")
+    return "".join(c for c in text if c.isprintable() or c in "\n\t")[:most]
+
+
+_word = functools.partial(_text, most=MAX_WORD)
 
 
 def _whole(value: object) -> int | None:

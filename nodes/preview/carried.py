@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress
-from ...parallel.wording import worded
+from ...parallel.errors import BadInput
 from ...pipelines.forecast.plans import AUTO, Wanted, is_guided, why_not
 from ...pipelines.models.describe import compiles, why_not_compiled
 from ...pipelines.place import named_plan, names_plan
@@ -57,12 +57,10 @@ def carried(meta: Mapping[str, Any], name: str, model: Model, run: Place) -> Mod
         reason = str(error)
     if reason:
         why = reason.partition("; ")[0]  # what to do about it is to take another
-        raise ValueError(
-            worded(
-                "the plan {} that the workflow's result was made by cannot be had here ({}), so another is chosen",
-                text,
-                why,
-            )
+        raise BadInput(
+            "the plan {} that the workflow's result was made by cannot be had here ({}), so another is chosen",
+            text,
+            why,
         )
     return asked
 

@@ -49,8 +49,7 @@ def needs_of(
     """Of each rank of a denoise, on the model's own devices or on others, where as many decode together and as many
     blocks stream as a run would have."""
     work = work_for(model, wanted)
-    memories = {} if model.place.cluster else memories_of(machine)
-    room = room_of(devices or devices_of(model, plan), memories)
+    room = room_of(devices or devices_of(model, plan), memories_for(model, machine))
     num_devices = len(devices) or model.place.group_size
     if work.decoders(plan) == 1:
         return work.needs(plan, num_devices=num_devices, decoders=1, room=room)
@@ -75,6 +74,11 @@ def memories_of(machine: Sequence[DeviceNow], *, in_use: bool = False) -> dict[s
     return {**memories, **({"cuda": memories["cuda:0"]} if "cuda:0" in memories else {})}
 
 
+def memories_for(model: Model, machine: Sequence[DeviceNow]) -> dict[str, int]:
+    """None of a cluster, whose machines' memory nobody has asked for."""
+    return {} if model.place.cluster else memories_of(machine)
+
+
 def devices_of(model: Model, plan: ParallelPlan) -> tuple[str, ...]:
     """The device of each rank of one job, and where text is encoded if the plan leaves that free; a plan may span
     machines of a cluster.
@@ -88,7 +92,7 @@ def choices(model: Model, wanted: Wanted, machine: Sequence[DeviceNow]) -> list[
     """The plans for the devices that the model is on; for one that is on none, for what this machine could give."""
     place = model.place
     lists = [place.devices[: place.group_size]] if place.devices else _device_lists(model, machine)
-    memories, found = {} if place.cluster else memories_of(machine), []
+    memories, found = memories_for(model, machine), []
     for devices in lists:
         plans = plans_for(model, len(devices), is_guided=wanted.is_guided)
         for plan in (plan for plan in plans if plan.layers <= work_for(model, wanted).most_sections):

@@ -19,9 +19,8 @@ from ..graph.ready import Ready
 from ..graph.scalars import PLAIN_TYPES
 from ..graph.sketch import Reading
 from .preview import NodePlan
-from .walk import Walk
+from .walk import MAX_ASKED, Walk
 
-MAX_NODES = 500  # how many nodes are asked; each takes about a millisecond
 Meant = dict[str, dict[str, Any]]  # plain values by node and socket
 MOST_TAG = 16 << 10  # characters of the tag in a result
 At = tuple[str, str, Any]  # (node, socket, value)
@@ -77,7 +76,7 @@ def sizes(walk: Walk) -> dict[str, Sizes]:
 
     found: dict[str, Sizes] = {}
     asked = [name for name, spec in walk.specs.items() if all(map(spec.input, ("model", "width", "height")))]
-    for name in asked[:MAX_NODES]:
+    for name in asked[:MAX_ASKED]:
         model_socket = walk.specs[name].input("model")
         assert model_socket is not None, "it has one"
         has_shape = any(each.type == "Image" and walk.has(name, each.name) for each in walk.specs[name].inputs)
@@ -100,11 +99,9 @@ def tagged(workspace: Workspace, values: Meant) -> Workspace:
 
 
 def _answers(walk: Walk, needed: Collection[str] | None) -> Iterator[At]:
-    asked = [name for name, spec in walk.specs.items() if spec.means and (needed is None or name in needed)]
-    for name in asked[:MAX_NODES]:
-        with contextlib.suppress(ValueError):
-            for socket, value in walk.tells(name, "means").items():
-                yield from _placed(walk, name, socket, value) if isinstance(value, Mapping) else [(name, socket, value)]
+    for name, told in walk.told("means", needed):
+        for socket, value in told.items():
+            yield from _placed(walk, name, socket, value) if isinstance(value, Mapping) else [(name, socket, value)]
 
 
 def _placed(walk: Walk, name: str, socket: str, values: Mapping[str, Any]) -> Iterator[At]:
@@ -168,9 +165,4 @@ def text_tokens(
 
 def readings_of(walk: Walk) -> dict[str, Reading]:
     """The texts of each node whose model is known."""
-    found: dict[str, Reading] = {}
-    for name in [name for name, spec in walk.specs.items() if spec.reads]:
-        with contextlib.suppress(ValueError):
-            reading = walk.tells(name, "reads")
-            found |= {name: reading} if isinstance(reading, Reading) else {}
-    return found
+    return {name: reading for name, reading in walk.told("reads") if isinstance(reading, Reading)}

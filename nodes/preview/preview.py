@@ -16,10 +16,9 @@ from ...pipelines.forecast.plans import ALONE, spelt_at_work, why_not
 from ...pipelines.forecast.weights import Need
 from ...pipelines.models.describe import card_of
 from ...pipelines.place import names_plan, plan_for
-from ...pipelines.values import Model
 from ..graph.sketch import Denoising
 from .carried import wanted_of
-from .choices import Choice, choices, devices_of, for_all, memories_of, needs_of, usual
+from .choices import Choice, choices, devices_of, for_all, memories_for, needs_of, usual
 from .room import lack_of
 from .walk import MAX_DENOISES, Walk
 
@@ -66,10 +65,11 @@ def planned(walk: Walk, machine: Sequence[DeviceNow]) -> tuple[list[NodePlan], l
             elif name in walk.not_carried:
                 why = f"{walk.not_carried[name]}; {why}"
             problem = next(filter(None, (*problems, *asked.refusals.values())), "")
+            node = NodePlan(node=name, why=why, problem=problem)
             if asked.pipeline:
-                nodes.append(_whole(name, asked, plan=plan, why=why, problem=problem, machine=machine))
+                nodes.append(_whole(node, asked, plan, machine))
             else:
-                node, listed = _node(walk, name, asked=asked, plan=plan, why=why, problem=problem, machine=machine)
+                node, listed = _by_steps(walk, node, asked, plan, machine)
                 nodes.append(node)
                 found.append(listed)
         except ValueError as error:
@@ -78,10 +78,10 @@ def planned(walk: Walk, machine: Sequence[DeviceNow]) -> tuple[list[NodePlan], l
     return nodes, for_all(found)
 
 
-def _node(
-    walk: Walk, name: str, *, asked: Denoising, plan: ParallelPlan, why: str, problem: str, machine: Sequence[DeviceNow]
+def _by_steps(
+    walk: Walk, node: NodePlan, asked: Denoising, plan: ParallelPlan, machine: Sequence[DeviceNow]
 ) -> tuple[NodePlan, list[Choice]]:
-    model = asked.model
+    model, why, problem = asked.model, node.why, node.problem
     length = asked.num_tokens or card_of(model).text_length
     wanted = dataclasses.replace(wanted_of(asked), text_length=length, has_step_cache=False)
     try:
@@ -94,24 +94,22 @@ def _node(
         why = worded(
             "{}; memory is that of the model's own {} x {}, because {}", why, own.width, own.height, asked.doubt
         )
-    needs, memories = needs_of(model, wanted, plan, machine), _memories(model, machine)
+    needs, memories = needs_of(model, wanted, plan, machine), memories_for(model, machine)
     if model.place.devices and (spares := spares_beside(asked_of(needs, devices_of(model, plan)), memories)):
         device, spare = max(spares.items(), key=lambda each: each[1])
         why = f"{why}; a spare rank takes {amount(spare)} more of {device} and its like, while there is room"
-    found = _node_plan(name, asked, plan=plan, why=why, problem=problem, needs=needs, memories=memories)
+    found = _on_ranks(dataclasses.replace(node, why=why, problem=problem), asked, plan, needs, memories)
     listed = choices(model, wanted, machine)
-    if not found.problem and (short := lack_of(walk, name, model, wanted, plan, machine=machine, listed=listed)):
+    if not found.problem and (short := lack_of(walk, node.node, model, wanted, plan, machine=machine, listed=listed)):
         found = dataclasses.replace(found, problem=short[0], problem_code="memory", mends=short[1])
     return found, listed
 
 
-def _whole(
-    name: str, asked: Denoising, *, plan: ParallelPlan, why: str, problem: str, machine: Sequence[DeviceNow]
-) -> NodePlan:
+def _whole(node: NodePlan, asked: Denoising, plan: ParallelPlan, machine: Sequence[DeviceNow]) -> NodePlan:
     """Of a pipeline that is run whole: that its weights do not fit is known, that all the rest does is not."""
-    why = f"{why}; memory is that of the weights, which each rank holds; what the steps take is not known"
-    needs, memories = whole_needs(asked.model, plan.num_ranks), _memories(asked.model, machine)
-    found = _node_plan(name, asked, plan=plan, why=why, problem=problem, needs=needs, memories=memories)
+    why = f"{node.why}; memory is that of the weights, which each rank holds; what the steps take is not known"
+    needs, memories = whole_needs(asked.model, plan.num_ranks), memories_for(asked.model, machine)
+    found = _on_ranks(dataclasses.replace(node, why=why), asked, plan, needs, memories)
     short = next((rank for rank in found.ranks if rank["fits"] is False), None)
     # that the weights fit says nothing of the rest, so that True is told as None; False stays
     found = dataclasses.replace(found, ranks=[{**rank, "fits": rank["fits"] and None} for rank in found.ranks])
@@ -125,30 +123,18 @@ def _whole(
     return dataclasses.replace(found, problem=told, problem_code="memory")
 
 
-def _memories(model: Model, machine: Sequence[DeviceNow]) -> Mapping[str, int]:
-    """None of a cluster, whose machines' memory nobody has asked for."""
-    return {} if model.place.cluster else memories_of(machine)
-
-
-def _node_plan(
-    name: str,
-    asked: Denoising,
-    *,
-    plan: ParallelPlan,
-    why: str,
-    problem: str,
-    needs: Sequence[Need],
-    memories: Mapping[str, int],
+def _on_ranks(
+    node: NodePlan, asked: Denoising, plan: ParallelPlan, needs: Sequence[Need], memories: Mapping[str, int]
 ) -> NodePlan:
-    model, code = asked.model, "not_taken" if problem else "plan"
-    problem, devices = problem or why_not(plan, model), devices_of(model, plan)
+    """The node with all that is known of its plan, and of what its ranks need."""
+    model, devices = asked.model, devices_of(asked.model, plan)
+    problem = node.problem or why_not(plan, model)
     ranks = zip(devices, needs, fits(needs, devices, memories), strict=True)
-    return NodePlan(
-        node=name,
+    return dataclasses.replace(
+        node,
         model=model.source,
         family=asked.pipeline or model.family,
         plan=spelt_at_work(plan, model, has_step_cache=asked.has_step_cache),
-        why=why,
         is_chosen_by_hand=names_plan(model.place),
         num_ranks=plan.num_ranks,
         strategies={axis: getattr(plan, axis) for axis in (*DEGREES, "text")},
@@ -158,5 +144,5 @@ def _node_plan(
         ],
         need_bytes=whole_bytes(model),
         problem=problem,
-        problem_code=code if problem else "",
+        problem_code="not_taken" if node.problem else "plan" if problem else "",
     )

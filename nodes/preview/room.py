@@ -157,7 +157,6 @@ def _mend(walk: Walk, name: str, way: Mend, canvas: Latents) -> Mapping[str, Any
 
 # ---- Whether the disk has room for what a run will write, by what codings take at most.
 
-MOST_ASKED = 500  # nodes that save
 FREE: Mapping[Host, str] = {
     "python": "free some space, or choose another output folder",
     "command line": "free some space, or choose another folder with --out",
@@ -168,13 +167,7 @@ FREE: Mapping[Host, str] = {
 
 def written(walk: Walk, needed: Collection[str]) -> dict[str, int]:
     """How many bytes of files each of the needed nodes would save, where that is known."""
-    found: dict[str, int] = {}
-    saving = [name for name, spec in walk.specs.items() if spec.writes is not None and name in needed]
-    for name in saving[:MOST_ASKED]:
-        with contextlib.suppress(ValueError):
-            num_bytes = walk.tells(name, "writes")
-            found |= {name: num_bytes} if isinstance(num_bytes, int) and num_bytes else {}
-    return found
+    return {name: size for name, size in walk.told("writes", needed) if isinstance(size, int) and size}
 
 
 def why_no_room(num_bytes: int, workspace: Workspace, *, what: str = "this run") -> str:

@@ -3,6 +3,7 @@
 Each node answers by the sketch on its spec, without torch: nothing is loaded, compiled, quantized or hashed here.
 """
 
+import contextlib
 import dataclasses
 import functools
 import logging
@@ -19,12 +20,12 @@ from ..graph.problems import Problem
 from ..graph.ready import Ready
 from ..graph.resolve import plain_value
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
-from ..graph.sketch import Denoising, Given, Made, Refusal, Refused, Seen, Text, Unknown
+from ..graph.sketch import Denoising, Given, Made, Refusal, Refused, Seen, Text, Unknown, if_known
 from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec
 from .carried import carried
 
 MAX_DENOISES = 100  # how many Denoise nodes are looked at; each takes about 20 ms, and a workflow may be a stranger's
-MAX_REFUSALS = 500  # how many nodes are asked what their models do not take
+MAX_ASKED = 500  # how many nodes are asked one question; each takes about a millisecond
 LONGEST_WALK = 100  # nodes in a row; a longer way is not followed
 Question = Literal["means", "reads", "refuses", "writes"]
 # What sketches give for a wire type whose values hold what only a run makes.
@@ -106,6 +107,13 @@ class Walk:
         `ValueError`."""
         spec = self.specs[name]
         return self._answer(getattr(spec, question), _Given(self, name, spec), name)
+
+    def told(self, question: Question, needed: Collection[str] | None = None) -> Iterator[tuple[str, Any]]:
+        """What the nodes that have such a sketch tell, or those of them that are needed, as far as it is known."""
+        asked = (name for name, spec in self.specs.items() if getattr(spec, question))
+        for name in [name for name in asked if needed is None or name in needed][:MAX_ASKED]:
+            with contextlib.suppress(ValueError):
+                yield name, self.tells(name, question)
 
     def link(self, name: str, socket: str) -> Link | None:
         """Where the wire at a socket comes from."""
@@ -224,7 +232,7 @@ def refused(walk: Walk, needed: Collection[str] | None = None) -> Iterator[Probl
     With `needed` only those are asked: nobody minds what a node would read or write that nothing needs.
     """
     asked = [name for name, spec in walk.specs.items() if spec.refuses or spec.denoises]
-    for name in [name for name in asked if needed is None or name in needed][:MAX_REFUSALS]:
+    for name in [name for name in asked if needed is None or name in needed][:MAX_ASKED]:
         try:
             asks = walk.specs[name].refuses is not None
             refusals = walk.tells(name, "refuses") if asks else walk.denoise(name)[0].refusals
@@ -267,10 +275,7 @@ class _Given:
         return self._spec.input(socket) is not None and self._walk.has(self._name, socket)
 
     def number(self, socket: str) -> float:
-        try:
-            return float(self.value(socket) or 0)
-        except ValueError:
-            return 0.0
+        return if_known(lambda: float(self.value(socket) or 0), 0.0)
 
     def tell(self, problem: str) -> None:
         self.problems += (problem,)

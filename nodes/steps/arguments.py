@@ -11,7 +11,6 @@ import operator
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from ...parallel.errors import code_of, where_of
@@ -23,8 +22,8 @@ from ..files.workspace import Workspace, content_hash, numbered
 from ..graph.problems import Names
 from ..graph.scalars import PLAIN_TYPES, SCALAR_TYPES, as_type, fault
 from ..graph.signature import read_spec
-from ..graph.sketch import Given, Refusal, Sketch, Unknown
-from ..graph.spec import INJECTED, VALUE_TYPES, Fingerprint, InputSpec
+from ..graph.sketch import Given, Made, Refusal, Sketch, Unknown, Writes, if_known
+from ..graph.spec import INJECTED, VALUE_TYPES, InputSpec, NodeSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -86,7 +85,12 @@ def check_names(call: Callable[..., Any], names: Iterable[str], known: Collectio
 def sketch_by(call: Callable[..., Any]) -> Sketch:
     """Of a node that only reckons with plain values: it is called."""
     names = tuple(inspect.signature(call).parameters)
-    return lambda given: call(**{name: given.value(name) for name in names})
+    return lambda given: call(**{n: given.workspace if n == "workspace" else given.value(n) for n in names})
+
+
+def reckoning(call: Callable[..., Any], *, title: str, category: str) -> NodeSpec:
+    """The spec of a node that only reckons with plain values."""
+    return read_spec(call, title=title, category=category, sketch=sketch_by(call))
 
 
 def argument(socket: InputSpec, value: Any) -> Any:
@@ -159,7 +163,7 @@ def _check_floats(name: str, tensor: Any, dims: str, *, span: str) -> None:
 # ---- What nodes that read or write files refuse before a run: a path that leads nowhere, a name that is not allowed.
 
 # Why files are refused: a file is looked at once while it stays as it is, since a page asks at every change.
-_UNFIT = Unchanged[str](512)
+_UNFIT = Unchanged[str | Refusal](512)
 
 
 def refused_by(code: str, ask: Callable[[], object], *mends: Mapping[str, Any]) -> str | Refusal:
@@ -179,44 +183,52 @@ def refusal(code: str, error: ValueError, *mends: Mapping[str, Any]) -> Refusal:
     return Refusal(code=own if where_of(own) == "machine" else code, why=str(error), mends=mends)
 
 
-def file_fingerprint(check_length: Callable[[Path, Workspace], None]) -> Fingerprint:
-    """The content of the file at the socket `path`, of which no more is read than `check_length` lets pass."""
+def loading(
+    call: Callable[..., Any],
+    *,
+    title: str,
+    category: str,
+    check_size: Callable[..., None],
+    check: Callable[..., None],
+    limits: Callable[[Workspace], dict[str, Any]] = lambda workspace: {},
+) -> NodeSpec:
+    """The spec of a node that reads the file at its socket `path`: no more of it than `check_size` lets pass, and none
+    that `check` refuses before the run. Both are given the run's `limits`."""
 
     def fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
         file = workspace.input_path(inputs["path"], socket="path")
-        check_length(file, workspace)
+        check_size(file, **limits(workspace))
         return content_hash(file, socket="path")
 
-    return fingerprint
-
-
-def file_refusals(given: Given, check: Callable[..., None], *more: Any) -> dict[str, str | Refusal]:
-    """Of a node that reads the file at its socket `path`, which `check(file, *more)` looks at."""
-    path = given.value("path")
-
-    def why(file: Path) -> str:
+    def refuses(given: Given) -> dict[str, str | Refusal]:
+        path, more = given.value("path"), limits(given.workspace)
         try:
-            check(file, *more)
+            file = given.workspace.input_path(path, socket="path")
         except ValueError as error:
-            return str(error)
-        return ""
+            return {"path": refusal("no_file", error)}
+        look = functools.partial(refused_by, "no_file", lambda: check(file, **more))
+        return {"path": _UNFIT.get((check, file, *more.values()), [file], look)}
 
-    def look() -> None:
-        file = given.workspace.input_path(path, socket="path")
-        if found := _UNFIT.get((check, file, *more), [file], lambda: why(file)):
-            raise ValueError(found)
-
-    return {"path": refused_by("no_file", look)}
+    told: dict[str, Any] = {"fingerprint": fingerprint, "refuses": refuses, "sketch": lambda given: Made(count=1)}
+    return read_spec(call, title=title, category=category, **told)
 
 
-def name_refusals(given: Given, made: str, ending: str) -> dict[str, str | Refusal]:
-    """Of a node that writes what stands at its socket `made` under its `name`. Where nobody knows how many files that
-    makes, they are not compared with those of other nodes."""
+def saving(
+    call: Callable[..., Any], *, title: str, category: str, made: str, ending: str = "", writes: Writes
+) -> NodeSpec:
+    """The spec of a node that writes what stands at its socket `made` under its `name`, by an ending that may be its
+    `format`."""
+
+    def refuses(given: Given) -> dict[str, str | Refusal]:
+        return _name_refusals(given, made, ending or str(given.value("format")))
+
+    return read_spec(call, title=title, category=category, is_output=True, refuses=refuses, writes=writes)
+
+
+def _name_refusals(given: Given, made: str, ending: str) -> dict[str, str | Refusal]:
+    """Where nobody knows how many files that makes, they are not compared with those of other nodes."""
     name, workspace = given.value("name"), given.workspace
-    try:
-        count = given.value(made).count
-    except Unknown:
-        count = 0
+    count = if_known(lambda: given.value(made).count, 0)
     if not count or workspace.counts_up:
         workspace, count = dataclasses.replace(workspace, claims=None), 1
 

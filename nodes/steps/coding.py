@@ -15,7 +15,7 @@ from ...pipelines.values import Audio, Conditioning, Depth, Image, Latents, Mode
 from ..files.resize import check_area, cover, size_like
 from ..files.workspace import HERE, SMALLER, Workspace
 from ..graph.signature import read_spec
-from ..graph.sketch import Asked, Given, Made, Reading, Seen, Text, Unknown
+from ..graph.sketch import Asked, Given, Made, Reading, Seen, Text, Unknown, if_known
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
 from .denoising import canvas_means, canvas_refusals, canvas_sketch, noise_recipe
@@ -114,10 +114,7 @@ def text_sketch(given: Given) -> Text:
         num = asked.references.num_pictures if asked.references else 0
         refusal = settling.refusals(asked, "references").get("references", "")
         known = {"family": asked.model.family, "num_references": num, "refusal": refusal}
-    try:
-        saw_frame = settling.saw_frame(asked)
-    except ValueError:
-        saw_frame = None
+    saw_frame = if_known(lambda: settling.saw_frame(asked), None)
     return Text(num_tokens=int(given.number("text_length")), saw_frame=saw_frame, **known)
 
 

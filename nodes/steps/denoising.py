@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
-from ...parallel.wording import worded
+from ...parallel.errors import BadInput
 from ...pipelines import requests, settling, shape
 from ...pipelines.models import describe
 from ...pipelines.models.describe import card_of
@@ -14,9 +14,9 @@ from ...pipelines.models.facts import scheduler_of, shift_of
 from ...pipelines.values import Conditioning, Image, Latents, Mask, Model, Sampling, Scheduler, StepCache
 from ..files.resize import Method, cover, interpolate, size_like, why_half
 from ..graph.signature import read_spec
-from ..graph.sketch import Asked, Denoising, Empty, Given, Refusal, Text, filled
+from ..graph.sketch import Asked, Denoising, Empty, Given, Refusal, Text, filled, if_known
 from ..graph.spec import Socket
-from .arguments import checked, refused_by, sketch_by
+from .arguments import checked, reckoning, refused_by
 from .sockets import Frames, NoiseChoice, OtherScale, Pixels, Scale, Seed
 
 Part = Annotated[float, Socket(min=0, max=1, step=0.05, advanced=True)]
@@ -101,7 +101,7 @@ def sampler_options(
     try:
         levels = tuple(float(part) for part in sigmas.replace(",", " ").split())
     except ValueError:
-        raise ValueError(worded("sigmas is {!r}; give falling numbers such as '1, 0.75, 0.5, 0.25'", sigmas)) from None
+        raise BadInput("sigmas is {!r}; give falling numbers such as '1, 0.75, 0.5, 0.25'", sigmas) from None
     return Sampling(
         scheduler=scheduler,
         shift=shift,
@@ -118,14 +118,8 @@ def denoises(given: Given) -> Denoising:
         latents, doubt = given.value("latents"), ""
     except ValueError as error:
         latents, doubt = None, str(error)
-    try:
-        text = given.value("conditioning")
-    except ValueError:
-        text = Text(num_tokens=0)
-    try:
-        has_step_cache = given.value("step_cache") != "none"
-    except ValueError:
-        has_step_cache = True
+    text = if_known(lambda: given.value("conditioning"), Text(num_tokens=0))
+    has_step_cache = if_known(lambda: given.value("step_cache") != "none", True)
     refusals = settling.refusals(Asked(requests.Denoise, given))
     return Denoising(
         model=given.value("model"),
@@ -261,9 +255,7 @@ NODES = {
         denoises=denoises,
         means=denoise_means,
     ),
-    "LoomSamplerOptions": read_spec(
-        sampler_options, title="Sampler Options", category="denoise", sketch=sketch_by(sampler_options)
-    ),
+    "LoomSamplerOptions": reckoning(sampler_options, title="Sampler Options", category="denoise"),
     "LoomEmptyLatents": read_spec(
         empty_latents,
         title="Empty Latents",

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from ...parallel.wording import worded
+from ...parallel.errors import BadInput
 from ...pipelines.values import Image, Mask
 from ..files.picture_files import read_channel
 from ..files.resize import check_area, cover, kept, stretch
@@ -16,7 +16,7 @@ from ..graph.signature import read_spec
 from ..graph.sketch import Given, Made
 from ..graph.spec import Socket
 from .arguments import checked
-from .pictures import picture_fingerprint, picture_refusals
+from .pictures import loading_picture
 from .sockets import MAX_SIDE
 
 if TYPE_CHECKING:
@@ -82,13 +82,11 @@ def outpaint(
     pixels = image.pixels
     batch, tall, wide, channels = pixels.shape
     if feathering * 2 >= min(tall, wide):
-        raise ValueError(
-            worded(
-                "feathering is {}, but the picture is {} x {}; give less than half its shorter side",
-                feathering,
-                wide,
-                tall,
-            )
+        raise BadInput(
+            "feathering is {}, but the picture is {} x {}; give less than half its shorter side",
+            feathering,
+            wide,
+            tall,
         )
     height, width = top + tall + bottom, left + wide + right
     remedy = f"add less ({SMALLER[workspace.host]})"
@@ -141,15 +139,11 @@ def paste_image(
     above, below = image.pixels, onto.pixels
     if len(below) not in (1, len(above)) or above.shape[3] != below.shape[3]:
         one, other = (f"{len(pixels)} of {pixels.shape[3]} channels" for pixels in (above, below))
-        raise ValueError(
-            worded(
-                "image is {} and onto is {}; give one picture for all or one for each, of as many channels", one, other
-            )
+        raise BadInput(
+            "image is {} and onto is {}; give one picture for all or one for each, of as many channels", one, other
         )
     if mask is not None and len(mask.pixels) not in (1, len(above)):
-        raise ValueError(
-            worded("masks are {} for {} pictures; give one for all or one for each", len(mask.pixels), len(above))
-        )
+        raise BadInput("masks are {} for {} pictures; give one for all or one for each", len(mask.pixels), len(above))
     tall, wide = below.shape[1:3]
     check_area(wide, tall, count=len(above), max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
     part = _part(onto, left, top, width, height)
@@ -183,9 +177,7 @@ def _part(image: Image, left: int, top: int, width: int, height: int) -> tuple[s
     right, bottom = (left + width if width else wide), (top + height if height else tall)
     if not (left < right <= wide and top < bottom <= tall):
         asked = f"{right - left} x {bottom - top} pixels from {left}, {top}"
-        raise ValueError(
-            worded("the part is {}, but the picture is {} x {}; choose a part inside it", asked, wide, tall)
-        )
+        raise BadInput("the part is {}, but the picture is {} x {}; choose a part inside it", asked, wide, tall)
     return slice(top, bottom), slice(left, right)
 
 
@@ -239,9 +231,7 @@ def _faded(tall: int, wide: int, added: tuple[int, int, int, int], feathering: i
 
 
 NODES = {
-    "LoomLoadMask": read_spec(
-        load_mask, title="Load Mask", category="mask", fingerprint=picture_fingerprint, refuses=picture_refusals
-    ),
+    "LoomLoadMask": loading_picture(load_mask, title="Load Mask", category="mask"),
     "LoomBlurMask": read_spec(blur_mask, title="Grow and Blur Mask", category="mask"),
     "LoomOutpaint": read_spec(outpaint, title="Outpaint", category="mask"),
     "LoomCropImage": read_spec(crop_image, title="Crop Image", category="mask", sketch=crop_sketch),

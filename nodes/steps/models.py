@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from ...parallel.errors import BadInput
-from ...parallel.wording import worded
 from ...pipelines import place as places
 from ...pipelines.families import OUTSIDE
 from ...pipelines.models.describe import (
@@ -25,7 +24,7 @@ from ...pipelines.models.tensor_file import read_tensor_file
 from ...pipelines.values import COMPILED, Lora, Model
 from ..files.workspace import ALLOW, HERE, PULL, Workspace, content_hash
 from ..graph.signature import read_spec
-from ..graph.sketch import Given, Refusal, Unknown
+from ..graph.sketch import Given, Refusal, Unknown, if_known
 from ..graph.spec import Socket
 from .arguments import checked, refused_by
 
@@ -135,7 +134,7 @@ def model_migration(version: int, inputs: dict[str, Any]) -> dict[str, Any]:
         former = inputs.pop(old, None)
         value = inputs.get(new, former)  # what a run was given for the new socket of an old node comes first
         if isinstance(value, dict | list) and new not in inputs:
-            raise ValueError(worded("{} came by a wire, and {} cannot; write {} or {}", old, new, words[0], words[1]))
+            raise BadInput("{} came by a wire, and {} cannot; write {} or {}", old, new, words[0], words[1])
         if value is not None:
             inputs[new] = words[value] if type(value) is bool else value
     return inputs
@@ -295,10 +294,7 @@ def sketch_of_spread(model: Model, given: Given) -> Model:
         return spread(model, devices, given.value("plan"), workspace=given.workspace, here=given.accelerators)
     except ValueError as error:
         given.tell(str(error))
-    try:
-        return spread(model, devices, "auto", workspace=given.workspace, here=given.accelerators)
-    except ValueError:
-        return model
+    return if_known(lambda: spread(model, devices, "auto", workspace=given.workspace, here=given.accelerators), model)
 
 
 NODES = {

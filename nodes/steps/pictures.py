@@ -8,15 +8,15 @@ import math
 from functools import partial
 from typing import Annotated, Literal
 
-from ...parallel.wording import worded
+from ...parallel.errors import BadInput
 from ...pipelines.values import Image
 from ..files import resize
 from ..files.picture_files import check_file_size, check_picture, picture_bytes, read_picture, write_pictures
 from ..files.workspace import HERE, SMALLER, Workspace
 from ..graph.signature import read_spec
-from ..graph.sketch import Given, Made, Refusal
+from ..graph.sketch import Given, Made
 from ..graph.spec import Saved, Socket
-from .arguments import checked, file_fingerprint, file_refusals, name_refusals
+from .arguments import checked, loading, saving
 from .sockets import MAX_SIDE, FileName, Files
 
 
@@ -29,14 +29,12 @@ def load_image(
     return Image(pixels=read_picture(file, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host]))
 
 
-picture_fingerprint = file_fingerprint(
-    lambda file, workspace: check_file_size(file, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
+loading_picture = partial(
+    loading,
+    check_size=check_file_size,
+    check=check_picture,
+    limits=lambda workspace: {"max_pixels": workspace.max_pixels, "remedy": SMALLER[workspace.host]},
 )
-
-
-def picture_refusals(given: Given) -> dict[str, str | Refusal]:
-    """A picture that is not here, is none, or is too large."""
-    return file_refusals(given, check_picture, given.workspace.max_pixels, SMALLER[given.workspace.host])
 
 
 def resize_sketch(given: Given) -> Made:
@@ -103,18 +101,14 @@ def image_grid(
     sizes = {tuple(b.shape[1:3]) for b in batches}
     if len(sizes) > 1:
         listed = ", ".join(f"{w} x {h}" for h, w in sorted(sizes))
-        raise ValueError(
-            worded("the pictures have several sizes ({}); give them one size with Resize Image first", listed)
-        )
+        raise BadInput("the pictures have several sizes ({}); give them one size with Resize Image first", listed)
     count = sum(map(len, batches))
     tall, wide = (side * scale for side in batches[0].shape[1:3])
     columns = min(columns or math.ceil(math.sqrt(count)), count)
     rows = math.ceil(count / columns)
     sheet_tall, sheet_wide = rows * (tall + gap) - gap, columns * (wide + gap) - gap
     if max(sheet_wide, sheet_tall) > MAX_SIDE * 2:
-        raise ValueError(
-            worded("the grid would be {} x {} pixels; use fewer or smaller pictures", sheet_wide, sheet_tall)
-        )
+        raise BadInput("the grid would be {} x {} pixels; use fewer or smaller pictures", sheet_wide, sheet_tall)
     remedy = f"use fewer or smaller pictures ({SMALLER[workspace.host]})"
     resize.check_area(sheet_wide, sheet_tall, max_pixels=workspace.max_pixels, what="grid", remedy=remedy)
     sheet = torch.ones(1, sheet_tall, sheet_wide, batches[0].shape[3])
@@ -126,21 +120,9 @@ def image_grid(
 
 
 NODES = {
-    "LoomLoadImage": read_spec(
-        load_image,
-        title="Load Image",
-        category="picture",
-        fingerprint=picture_fingerprint,
-        sketch=lambda given: Made(count=1),
-        refuses=picture_refusals,
-    ),
-    "LoomSaveImage": read_spec(
-        save_image,
-        title="Save Image",
-        category="picture",
-        is_output=True,
-        refuses=partial(name_refusals, made="image", ending="png"),
-        writes=pictures_written,
+    "LoomLoadImage": loading_picture(load_image, title="Load Image", category="picture"),
+    "LoomSaveImage": saving(
+        save_image, title="Save Image", category="picture", made="image", ending="png", writes=pictures_written
     ),
     "LoomResizeImage": read_spec(resize_image, title="Resize Image", category="picture", sketch=resize_sketch),
     "LoomImageGrid": read_spec(image_grid, title="Image Grid", category="picture", sketch=lambda given: Made(count=1)),

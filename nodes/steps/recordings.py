@@ -1,18 +1,17 @@
 """Load and Save Video, Load and Save Audio: clips and sounds from files, and as files."""
 
-from functools import partial
 from typing import Annotated, Literal
 
 from ...parallel.progress import SILENT, Progress
+from ...parallel.errors import BadInput
 from ...parallel.wording import worded
 from ...pipelines.values import Audio, Video
 from ..files.audio_files import check_audio, check_audio_file, read_audio, sound_bytes, write_audio
 from ..files.video_files import Cut, check_video, check_video_size, read_video, video_bytes, write_video
 from ..files.workspace import HERE, SMALLER, Workspace
-from ..graph.signature import read_spec
 from ..graph.sketch import Given, Made
 from ..graph.spec import Saved, Socket
-from .arguments import checked, file_fingerprint, file_refusals, name_refusals
+from .arguments import checked, loading, saving
 from .sockets import FileName, Files
 
 FRAME_NUMBERS = 10**6
@@ -77,7 +76,7 @@ def _sounds(audio: Audio, count: int) -> list[Audio]:
     """One for each of so many videos."""
     have = len(audio.waveform)
     if have not in (1, count):
-        raise ValueError(worded("audio holds {} sounds for {} videos; give one for all, or one for each", have, count))
+        raise BadInput("audio holds {} sounds for {} videos; give one for all, or one for each", have, count)
     return [Audio(waveform=audio.waveform[i % have][None], rate=audio.rate) for i in range(count)]
 
 
@@ -123,36 +122,14 @@ def sounds_written(given: Given) -> int:
 
 
 NODES = {
-    "LoomLoadVideo": read_spec(
-        load_video,
-        title="Load Video",
-        category="picture",
-        fingerprint=file_fingerprint(lambda file, workspace: check_video_size(file)),
-        sketch=lambda given: (Made(count=1),),
-        refuses=lambda given: file_refusals(given, check_video),
+    "LoomLoadVideo": loading(
+        load_video, title="Load Video", category="picture", check_size=check_video_size, check=check_video
     ),
-    "LoomSaveVideo": read_spec(
-        save_video,
-        title="Save Video",
-        category="picture",
-        is_output=True,
-        refuses=partial(name_refusals, made="video", ending="mp4"),
-        writes=videos_written,
+    "LoomSaveVideo": saving(
+        save_video, title="Save Video", category="picture", made="video", ending="mp4", writes=videos_written
     ),
-    "LoomLoadAudio": read_spec(
-        load_audio,
-        title="Load Audio",
-        category="sound",
-        fingerprint=file_fingerprint(lambda file, workspace: check_audio_file(file)),
-        sketch=lambda given: Made(count=1),
-        refuses=lambda given: file_refusals(given, check_audio),
+    "LoomLoadAudio": loading(
+        load_audio, title="Load Audio", category="sound", check_size=check_audio_file, check=check_audio
     ),
-    "LoomSaveAudio": read_spec(
-        save_audio,
-        title="Save Audio",
-        category="sound",
-        is_output=True,
-        refuses=lambda given: name_refusals(given, "audio", str(given.value("format"))),
-        writes=sounds_written,
-    ),
+    "LoomSaveAudio": saving(save_audio, title="Save Audio", category="sound", made="audio", writes=sounds_written),
 }

@@ -5,11 +5,11 @@ import re
 from collections import Counter
 from typing import Annotated, Any
 
-from ...parallel.wording import worded
+from ...parallel.errors import BadInput
 from ..graph.scalars import MAX_LISTED
 from ..graph.signature import read_spec
 from ..graph.spec import MAX_SEED, Socket
-from .arguments import checked, sketch_by
+from .arguments import checked, reckoning
 from .sockets import NewText, Seed, Text
 
 GRID = 1000  # into so many parts FLUX.3 divides both sides of a picture
@@ -56,7 +56,7 @@ def layout_prompt(
     lines = [line for line in boxes.splitlines() if line.strip()]
     rows = [_box(line) for line in lines]
     if twice := sorted(name for name, count in Counter(row["id"] for row in rows).items() if count > 1)[:MAX_LISTED]:
-        raise ValueError(worded("boxes has {} more than once; give each box a name of its own", ", ".join(twice)))
+        raise BadInput("boxes has {} more than once; give each box a name of its own", ", ".join(twice))
     return f"{prompt.strip()} {json.dumps(rows, ensure_ascii=False)}" if rows else prompt
 
 
@@ -64,27 +64,23 @@ def _box(line: str) -> dict[str, Any]:
     """A row of the table that closes a prompt with a layout."""
     found = BOX.fullmatch(line.strip())
     if found is None:
-        raise ValueError(
-            worded(
-                "boxes has the line {!r}; write a name, four whole numbers and what is there, such as: "
-                "cup_1 100 50 400 600 a red cup",
-                line.strip()[:60],
-            )
+        raise BadInput(
+            "boxes has the line {!r}; write a name, four whole numbers and what is there, such as: "
+            "cup_1 100 50 400 600 a red cup",
+            line.strip()[:60],
         )
     name, *sides, what = found.groups()
     left, top, right, bottom = map(int, sides)
     if not (left < right <= GRID and top < bottom <= GRID):
-        raise ValueError(
-            worded(
-                "the box {} goes from {} {} to {} {}; its left and top are below its right and bottom, "
-                "and all of them from 0 to {}",
-                name,
-                left,
-                top,
-                right,
-                bottom,
-                GRID,
-            )
+        raise BadInput(
+            "the box {} goes from {} {} to {} {}; its left and top are below its right and bottom, "
+            "and all of them from 0 to {}",
+            name,
+            left,
+            top,
+            right,
+            bottom,
+            GRID,
         )
     return {"id": name, "bbox": [top, left, bottom, right], "desc": what}
 
@@ -105,11 +101,9 @@ def note(text: Text = "") -> None:
 
 
 NODES = {
-    "LoomJoinText": read_spec(join_text, title="Join Text", category="text", sketch=sketch_by(join_text)),
-    "LoomChooseText": read_spec(choose_text, title="Choose Text", category="text", sketch=sketch_by(choose_text)),
-    "LoomLayoutPrompt": read_spec(
-        layout_prompt, title="Layout Prompt", category="text", sketch=sketch_by(layout_prompt)
-    ),
-    "LoomSeed": read_spec(seed, title="Seed", category="text", sketch=sketch_by(seed)),
+    "LoomJoinText": reckoning(join_text, title="Join Text", category="text"),
+    "LoomChooseText": reckoning(choose_text, title="Choose Text", category="text"),
+    "LoomLayoutPrompt": reckoning(layout_prompt, title="Layout Prompt", category="text"),
+    "LoomSeed": reckoning(seed, title="Seed", category="text"),
     "LoomNote": read_spec(note, title="Note", category="text"),
 }

@@ -3,6 +3,7 @@
 `tests/bench/comfyui_vaes.py` asks ComfyUI's own classes, where there is one, and `comfyui_native.py vae` a server.
 """
 
+import contextlib
 import copy
 import sys
 import types
@@ -86,11 +87,17 @@ def test_a_stock_decode_asks_ranks_and_all_else_the_vae_that_was_given(
 ) -> None:
     asked: list[Any] = []
 
-    def answer(place: Any, request: Any) -> torch.Tensor:
-        asked.append((place, request))
-        return torch.zeros(1, 3, 2, 4, 5)
+    @contextlib.contextmanager
+    def ranks_at(place: Any, module: str, *, title: str) -> Iterator[Any]:
+        def call(name: str, request: Any, progress: Any, *, num_ranks: int) -> dict[str, Any]:
+            asked.append((place, request))
+            return {"pixels": torch.zeros(1, 3, 2, 4, 5)}
 
-    monkeypatch.setattr(vae, "_asked", answer)
+        yield types.SimpleNamespace(call=call), None
+
+    monkeypatch.setattr(vae, "ranks_at", ranks_at)
+    for name in ("count_ranks", "host_settings"):
+        monkeypatch.setattr(vae, name, dict)
     [found] = SpreadVAE().spread_vae(given, "cpu*2")
     assert isinstance(found, VAE) and found is not given and found.decode(z := torch.ones(1, 4, 2, 4, 5)).shape[-1] == 3
     [(place, request)] = asked

@@ -16,7 +16,7 @@ from ....parallel.wording import worded
 from ...files.workspace import Workspace
 from ..graph import MAX_NODES, SUB, Graph, Link, Node, ParamRef, Sub, Wrapped
 from ..problems import Names, Problem, short
-from ..resolve import Overrides, param_values, with_overrides
+from ..resolve import Overrides, param_values, plain_value, with_overrides
 from ..scalars import fault
 from ..spec import Specs
 from .lists import elements, made_while_running
@@ -50,7 +50,6 @@ class _Found:
 
 class _Unfolding:
     def __init__(self, graph: Graph, specs: Specs, overrides: Overrides, workspace: Workspace | None) -> None:
-        inputs = with_overrides(graph, overrides)
         self.graph, self.specs, self.workspace, self.folded = graph, specs, workspace, folded_in(graph)
         self.left = {
             name: value
@@ -58,9 +57,7 @@ class _Unfolding:
             if name in graph.params or name.partition(".")[0] not in self.folded
         }
         self.params = param_values(graph, overrides)
-        self.overrides = overrides
-        tops = {name: node.model_copy(update={"inputs": inputs[name]}) for name, node in graph.nodes.items()}
-        self.top = Scope("", "", tops)
+        self.top = Scope("", "", with_overrides(graph, overrides))
         self.unusable = unusable(graph)
         self.subs = with_subs(graph, specs)
         self.names = Names()
@@ -113,24 +110,23 @@ class _Unfolding:
         """Of one node of a scope; None for each node that uses a sub-workflow, which counts too."""
         node = scope.nodes[name]
         if not node.type.startswith(SUB):
-            for id, words, element in self._elements(scope, name):
-                yield Copy(scope, name, id, words, element)
+            yield from self._elements(scope, name)
             return
         for inner in self._inside(scope, name):
             yield None
             for each in inner.nodes:
                 yield from self._copies(inner, each)
 
-    def _elements(self, scope: Scope, name: str) -> list[tuple[str, str, Mapping[str, Any]]]:
-        """(id, words, element) of each time that a node is there; once, with no element, where it has no for-each."""
+    def _elements(self, scope: Scope, name: str) -> list[Copy]:
+        """Each time that a node is there; once, with no element, where it has no for-each."""
         node, id, before = scope.nodes[name], scope.path + name, f"{scope.words} / " if scope.words else ""
         if not node.each:
-            return [(id, before + (node.title or name), {})]
+            return [Copy(scope, name, id, before + (node.title or name), {})]
         if id not in self.lists:
             self.lists[id] = self._lists(scope, name, node)
         words = f"{before}for_each {name!r}, element"
         return [
-            (f"{id}/{number}", f"{words} {number} ({short(next(iter(each.values())))})", each)
+            Copy(scope, name, f"{id}/{number}", f"{words} {number} ({short(next(iter(each.values())))})", each)
             for number, each in enumerate(self.lists[id], 1)
         ]
 
@@ -169,10 +165,10 @@ class _Unfolding:
         if why := self.unusable.get(wanted):
             raise scope.fault("sub_in_itself", why, name)
         self._check_given(scope, name, node, sub)
-        mode = node.mode if scope.mode == "run" else scope.mode
+        mode = "run" if scope.mode == node.mode == "run" else "mute"
         self.scopes[id] = [
-            Scope(f"{each_id}/", words, sub.nodes, sub, scope, name, element, "run" if mode == "run" else "mute")
-            for each_id, words, element in self._elements(scope, name)
+            Scope(f"{each.id}/", each.words, sub.nodes, sub, scope, name, each.element, mode)
+            for each in self._elements(scope, name)
         ]
         return self.scopes[id]
 
@@ -183,8 +179,7 @@ class _Unfolding:
                 message = worded("{} has no input {}; {}", sub.title or node.type, short(socket), hint)
                 raise scope.fault("unknown_input", message, name, socket)
             known = self.subs[node.type].input(socket)
-            plain = entry.value if isinstance(entry, Wrapped) else entry
-            if known and not isinstance(entry, Link | ParamRef) and (found := fault(known, plain)):
+            if known and not isinstance(entry, Link | ParamRef) and (found := fault(known, plain_value(entry, {}))):
                 raise scope.fault(*found, name, socket)
 
     # ---- what stands at their inputs
@@ -192,8 +187,7 @@ class _Unfolding:
     def _resolved(self, scope: Scope, entry: Any, place: str = "") -> _Found:
         """An input of a node of a scope, in terms of the unfolded workflow."""
         if isinstance(entry, Link):
-            found = self._source(scope, entry)
-            return _Found(found[0], place)
+            return _Found(self._source(scope, entry)[0], place)
         if not isinstance(entry, ParamRef) or scope.outer is None:
             return _Found(entry, place)
         if entry.param in scope.element:
@@ -212,16 +206,13 @@ class _Unfolding:
         return _Found(None, place, is_there=False)  # the node's own default holds, or the checker misses it
 
     def _plain(self, scope: Scope, ref: ParamRef) -> Any:
-        found = self._resolved(scope, ref)
-        entry = found.entry
+        entry = self._resolved(scope, ref).entry
         if isinstance(entry, Link):
             raise made_while_running(entry.source)
-        if isinstance(entry, ParamRef):
-            if entry.param not in self.params:
-                hint = self.names.offer(entry.param, self.graph.params)
-                raise ValueError(f"its list is the param {entry.param}, which the workflow lacks; {hint}")
-            return self.params[entry.param]
-        return entry.value if isinstance(entry, Wrapped) else entry
+        if isinstance(entry, ParamRef) and entry.param not in self.params:
+            hint = self.names.offer(entry.param, self.graph.params)
+            raise ValueError(f"its list is the param {entry.param}, which the workflow lacks; {hint}")
+        return plain_value(entry, self.params)
 
     def _source(self, scope: Scope, link: Link) -> tuple[Link, str]:
         """Where a link of a scope really comes from, and its type ("" where that is not known)."""
@@ -247,8 +238,8 @@ class _Unfolding:
         if not node.type.startswith(SUB):
             spec = self.specs.get(node.type)
             output = spec.output(link.socket) if spec else None
-            ids = [id for id, _, _ in self._elements(scope, link.node)]
-            return [link_to(id, link.socket) for id in ids], output.type if output else ""
+            copies = self._elements(scope, link.node)
+            return [link_to(each.id, link.socket) for each in copies], output.type if output else ""
         sub = sub_of(self.graph, node)
         out = sub.outputs.get(link.socket) if sub else None
         if sub is not None and out is None:

@@ -22,11 +22,17 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from .... import __version__
 from ....parallel.mesh import Mesh
 from ....parallel.progress import Progress, title_of
+from ....parallel.sharding.hooks import modules_at
+from ....parallel.sharding.shard import shard
 from ....parallel.sharding.split_plan import SplitPlan
 from ....parallel.together import highest
 from ....pipelines.selfcheck.first_use import VARIABLE, NotTheSame, keep, kept
@@ -34,9 +40,6 @@ from ....pipelines.selfcheck.passes import Verdict, self_check
 from .rows import carrying, share_rows
 from .small import small_of
 from .splits.plans import name_of
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 LARGE = 1 << 26  # numbers that weights share; a linear layer with more of them takes the same more than once
 BLOCKS = 2  # of a twin, of each kind; one of each list where there are several
@@ -86,8 +89,6 @@ def check_first_use(
 
 def _tried(model: nn.Module, given: Mapping[str, Any], split: SplitPlan, mesh: Mesh, device: str) -> Verdict:
     """Collective: what a twin gives by the plan, and whole."""
-    from ....parallel.sharding.shard import shard
-
     title, made = type(model).__name__, functools.cache(lambda: twin_of(model, split, device))
     where = carrying(given)
 
@@ -121,11 +122,6 @@ def _tried(model: nn.Module, given: Mapping[str, Any], split: SplitPlan, mesh: M
 def twin_of(model: nn.Module, split: SplitPlan, device: str) -> nn.Module:
     """The same modules with two blocks and random weights, the same in every process; of the model nothing is changed,
     and what is set on it from outside (hooks, forwards) is left out."""
-    import torch
-    from torch import nn
-
-    from ....parallel.sharding.hooks import modules_at
-
     weights = [each for each in model.parameters() if each.ndim > 1]
     # So wide as most layers are: there numbers stay about as large as they are, and all inputs count in what comes out.
     width = statistics.mode(each.shape[1:].numel() for each in weights)
@@ -151,9 +147,6 @@ class _Twin:
         self._room, self._left_out, self._device, self._methods, self._num_made = room, left_out, device, methods, 0
 
     def of(self, module: nn.Module) -> nn.Module:
-        import torch
-        from torch import nn
-
         twin = module.__new__(type(module))
         for name, value in vars(module).items():  # classes cast to the format that they are told
             vars(twin)[name] = torch.float32 if isinstance(value, torch.dtype) else value
@@ -190,8 +183,6 @@ class _Twin:
 
     def _weight(self, value: Tensor) -> Tensor:
         """Norms, biases and buffers have their own numbers."""
-        from torch import nn
-
         is_weight = isinstance(value, nn.Parameter)
         if is_weight and value.ndim > 1:
             new = self._drawn(*value.shape) if value.numel() <= LARGE else self._drawn(1, 1)  # `of` has it by parts
@@ -208,17 +199,12 @@ class _Twin:
 
 def _by_parts(layer: Any, parts: list[Tensor], x: Tensor) -> Tensor:
     """A linear layer whose weight is never in memory whole."""
-    import torch
-    import torch.nn.functional as F
-
     out = torch.cat([F.linear(x, each) for each in parts], -1)
     return out if layer.bias is None else out + layer.bias
 
 
 def _looked_up(weight: Tensor, ids: Tensor, **_: Any) -> Tensor:
     """A table that has fewer rows than there are numbers."""
-    import torch.nn.functional as F
-
     return F.embedding(ids % len(weight), weight)
 
 
@@ -227,8 +213,6 @@ def _looked_up(weight: Tensor, ids: Tensor, **_: Any) -> Tensor:
 
 def _key(model: nn.Module, given: Mapping[str, Any], mesh: Mesh, device: str, patches: tuple[str, ...]) -> str:
     """A name for all that a verdict depends on."""
-    import torch
-
     kind, weights = type(model), [(name, [*each.shape]) for name, each in model.named_parameters()]
     source = Path(inspect.getsourcefile(kind) or "")
     told = [
@@ -259,8 +243,6 @@ def kinds_of(given: Mapping[str, Any], mesh: Mesh) -> Any:
 
 def kind_of(value: Any) -> Any:
     """What an argument is like: words as they are, and of tensors how many dims, and which of them are of one."""
-    import torch
-
     if isinstance(value, torch.Tensor):
         return ["tensor", "float" if value.is_floating_point() else "int", [size > 1 for size in value.shape]]
     if isinstance(value, Mapping):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ....parallel.plan import ParallelPlan
+from ....parallel.errors import BadInput
 from ....parallel.wording import worded
 from ....pipelines import place as places
 from ....pipelines.values import Place
@@ -107,7 +108,7 @@ def place_for(devices: str, plan: str, title: str) -> Place:
     places.check_cores(place := places.read_place(devices, plan))
     if place.group_size < 2:
         told = "{} was given one device, {}; name two or more, such as cuda*2, or leave it out"
-        raise ValueError(worded(told, title, ", ".join(place.devices)))
+        raise BadInput(told, title, ", ".join(place.devices))
     return place
 
 
@@ -118,7 +119,7 @@ def plan_for(place: Place) -> ParallelPlan | None:
     if chosen is not None and chosen.num_shares > 1:
         told = "plan {}: a MODEL of ComfyUI is spread by its tokens and conditionings, not by layers or weights; {}"
         advice = worded("use cfg, ulysses, ring and allgather, such as ulysses={}", place.group_size)
-        raise ValueError(worded(told, chosen, advice))
+        raise BadInput(told, chosen, advice)
     return chosen
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ....parallel.wording import worded
+from ....parallel.errors import BadInput
 
 COMPILED = "torch.compile"  # the key under which ComfyUI's own node hangs its compiled model
 COMPUTE = "manual_cast_dtype"  # the one object patch that is a number format
@@ -95,7 +95,7 @@ def weights_of(patcher: Any) -> list[dict[str, Any]]:
             kind = kinds.get(type(value), "")
             if function is not None or (not kind and not isinstance(value, tuple)):
                 title = getattr(function, "__qualname__", type(value).__name__)
-                raise ValueError(worded("a patch of {} that is a {}", key, title))
+                raise BadInput("a patch of {} that is a {}", key, title)
             row = {"key": key, "kind": kind, "strength": strength, "of_model": of_model, "offset": folded(offset, key)}
             found.append({**row, "value": folded(tuple(value.weights) if kind else value, key)})
     return found
@@ -136,7 +136,7 @@ def folded(value: Any, where: str) -> Any:
         return [folded(each, where) for each in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {key: folded(each, where) for key, each in value.items()}
-    raise ValueError(worded("a patch of {} that holds a {}", where, type(value).__name__))
+    raise BadInput("a patch of {} that holds a {}", where, type(value).__name__)
 
 
 def unfolded(plain: Any) -> Any:

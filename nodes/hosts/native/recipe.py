@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ....parallel.wording import worded
+from ....parallel.errors import BadInput
 
 # Loaders of `comfy.sd` by name, each with where its options stand in what it takes; the path is the first.
 LOADERS: Mapping[str, int | None] = {"load_diffusion_model": 1, "load_checkpoint_guess_config": 6}
@@ -35,9 +35,7 @@ def recipe_of(patcher: Any, *, of_vae: bool = False) -> dict[str, Any]:
     import comfy.sd
 
     if not hasattr(patcher, "cached_patcher_init"):
-        raise ValueError(
-            worded("this ComfyUI does not keep how it loaded a MODEL, and ranks load by that; update ComfyUI")
-        )
+        raise BadInput("this ComfyUI does not keep how it loaded a MODEL, and ranks load by that; update ComfyUI")
     function, given, *_ = patcher.cached_patcher_init or (None, [])
     loaders = VAE_LOADERS if of_vae else LOADERS
     name = next((name for name in loaders if function is not None and function is getattr(comfy.sd, name, None)), "")
@@ -47,7 +45,7 @@ def recipe_of(patcher: Any, *, of_vae: bool = False) -> dict[str, Any]:
         told = (
             "this {} comes from {}, which ranks cannot load by; use one of ComfyUI's own loaders ({}, Load Checkpoint)"
         )
-        raise ValueError(worded(told, kind, maker or "a loader that keeps no recipe", nodes))
+        raise BadInput(told, kind, maker or "a loader that keeps no recipe", nodes)
     place, path = loaders[name], Path(given[0]).absolute()
     options, stat = {} if place is None else given[place] or {}, path.stat()
     return {
@@ -65,7 +63,7 @@ def _plain(key: str, value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     told = "the loader of this MODEL was given {}, a {}, which cannot be told to other processes; leave it out"
-    raise ValueError(worded(told, key, type(value).__name__))
+    raise BadInput(told, key, type(value).__name__)
 
 
 def host_settings() -> dict[str, Any]:
@@ -84,13 +82,13 @@ def made(recipe: Mapping[str, Any]) -> Any:
 
     loader, path = recipe["loader"], recipe["path"]
     if loader not in LOADERS and loader not in VAE_LOADERS:
-        raise ValueError(worded("{} is no loader of ComfyUI's that ranks load by", loader))
+        raise BadInput("{} is no loader of ComfyUI's that ranks load by", loader)
     try:
         stat = Path(path).stat()
     except OSError:
-        raise ValueError(worded("{} is not there any more; load the model anew", path)) from None
+        raise BadInput("{} is not there any more; load the model anew", path) from None
     if [stat.st_size, stat.st_mtime_ns] != list(recipe["mark"]):
-        raise ValueError(worded("{} was changed after it was loaded; load the model anew", path))
+        raise BadInput("{} was changed after it was loaded; load the model anew", path)
     options = {
         key: getattr(torch, value["dtype"]) if isinstance(value, Mapping) else value
         for key, value in recipe["options"].items()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor, nn
 
 from .splits.parts import FRAMES, LATENTS, latents_of, patch_of
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 TEXT, BATCH, SEQUENCE = 7, 2, 307  # at most; the last of sound, and of a shape
 SOUND_WIDTH = 16  # of sound beside a video, B C T F, at most: LTX-2 needs so many
@@ -63,8 +63,6 @@ class _Small:
         return min(self._odd[0], self._canvas[0]), min(self._odd[1], self._canvas[1])
 
     def of(self, name: str, value: Any) -> Any:
-        import torch
-
         if isinstance(value, torch.Tensor):
             return self._tensor(name, value)
         if isinstance(value, dict):
@@ -84,8 +82,6 @@ class _Small:
         return value
 
     def _tensor(self, name: str, x: Tensor) -> Tensor:
-        import torch
-
         is_mask = "mask" in name or not x.is_floating_point()
         x = self._cut(name, x, is_mask)
         if x.ndim < 3 or is_mask:
@@ -124,8 +120,6 @@ class _Small:
     def _picture(self, name: str, x: Tensor) -> Tensor:
         """Some frames, rows and columns. What is as large as the latents, or so many times as large, stays so; where
         there are some frames more or fewer than of latents, there are as many more or fewer of these."""
-        import torch
-
         dim, few = (1 if "audio" in name else x.ndim - 3), min(self._num_frames, self._frames or self._num_frames)
         if x.ndim > 4 and self._guides and x.shape[2] == self._frames:
             x = torch.cat([x[:, :, : -self._guides][:, :, : self._num_frames], x[:, :, -self._fewer_guides :]], 2)
@@ -145,6 +139,4 @@ class _Small:
 
 def _ends(x: Tensor, count: int) -> Tensor:
     """The first rows and the last two: a mask may hide these alone."""
-    import torch
-
     return x if x.shape[1] <= count else torch.cat([x[:, : count - 2], x[:, -2:]], 1)

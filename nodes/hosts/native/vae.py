@@ -18,7 +18,7 @@ from ....parallel.plan import ParallelPlan
 from ....parallel.progress import Progress
 from ....parallel.ranks.seat import Seat
 from ....parallel.spatial import LEAST_ROWS
-from ....parallel.wording import worded
+from ....parallel.errors import BadInput
 from ....pipelines.values import Place
 from .border import ranks_at
 from .patches import tampered
@@ -53,10 +53,15 @@ def spread_vae(vae: Any, place: Place) -> Any:
         return int(vae.memory_used_decode(shape, dtype)) // place.group_size
 
     def decode(z: Tensor, **options: Any) -> Tensor:
+        """Pixels, in the host's memory. Latents of few rows are for as many ranks as have two each."""
         if options:
             raise ValueError(f"Spread VAE decodes without options, and was given {', '.join(options)}; leave it out")
-        request = {"recipe": recipe, "dtype": str(vae.vae_dtype).removeprefix("torch."), "latents": z}
-        return _asked(place, {**request, "num_bytes": share(z.shape, vae.vae_dtype)})
+        num_ranks = max(1, min(place.group_size, z.shape[-2] // LEAST_ROWS))
+        count_ranks()
+        dtype, num_bytes = str(vae.vae_dtype).removeprefix("torch."), share(z.shape, vae.vae_dtype)
+        request = {"recipe": recipe, "dtype": dtype, "latents": z, "num_bytes": num_bytes, "host": host_settings()}
+        with ranks_at(place, HERE, title="Spread VAE") as (pool, progress):
+            return pool.call(f"{HERE}:decode", request, progress, num_ranks=num_ranks)["pixels"]
 
     vars(found).update({name: getattr(vae, name) for name in OF_MODEL})
     found.patcher = vae_shell_of(vae.patcher, decode)
@@ -71,20 +76,11 @@ def check(vae: Any) -> None:
     kind, decoder = (name_of(each).removeprefix(LDM) for each in (model, getattr(model, "decoder", None)))
     if decoder not in DECODERS.get(kind, ()):
         told = "{} is not decoded by rows; leave Spread VAE out, or use a VAE of FLUX, SD, Wan, Qwen-Image or Hunyuan"
-        raise ValueError(worded(told, f"{kind} with {decoder}" if kind in DECODERS else kind))
+        raise BadInput(told, f"{kind} with {decoder}" if kind in DECODERS else kind)
     if vae.patcher.patches or vae.patcher.object_patches or tampered(model):
         raise ValueError(
             "another node has changed this VAE, which ranks have from the file; leave it or Spread VAE out"
         )
-
-
-def _asked(place: Place, request: Mapping[str, Any]) -> Tensor:
-    """Pixels, in the host's memory. Latents of few rows are for as many ranks as have two each."""
-    num_ranks = max(1, min(place.group_size, request["latents"].shape[-2] // LEAST_ROWS))
-    count_ranks()
-    told = {**request, "host": host_settings()}
-    with ranks_at(place, HERE, title="Spread VAE") as (pool, progress):
-        return pool.call(f"{HERE}:decode", told, progress, num_ranks=num_ranks)["pixels"]
 
 
 # ---- in a rank

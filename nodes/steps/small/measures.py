@@ -7,14 +7,14 @@ import math
 import re
 from typing import Annotated
 
-from ....parallel.wording import worded
+from ....parallel.errors import BadInput
 from ....pipelines.values import Image
 from ...files.resize import check_area
 from ...files.workspace import HERE, SMALLER, Workspace
 from ...graph.signature import read_spec
 from ...graph.sketch import Given, Made, Unknown
 from ...graph.spec import Socket
-from ..arguments import checked, sketch_by
+from ..arguments import checked, reckoning
 from ..sockets import MAX_SIDE
 
 RATIO = re.compile(r"\s*(\d{1,5}(?:\.\d{1,4})?)\s*(?:[:/x]\s*(\d{1,5}(?:\.\d{1,4})?))?\s*", re.ASCII)
@@ -103,9 +103,7 @@ def batch_pictures(
     batches = [each.pixels for each in given if each is not None]
     if len(sizes := {tuple(each.shape[1:]) for each in batches}) > 1:
         listed = ", ".join(f"{wide} x {tall} in {channels} channels" for tall, wide, channels in sorted(sizes))
-        raise ValueError(
-            worded("the pictures have several sizes ({}); give them one size with Resize Image first", listed)
-        )
+        raise BadInput("the pictures have several sizes ({}); give them one size with Resize Image first", listed)
     count, (tall, wide) = sum(map(len, batches)), batches[0].shape[1:3]
     check_area(wide, tall, count=count, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
     return Image(pixels=torch.cat(batches))
@@ -123,7 +121,5 @@ NODES = {
     "LoomComparePictures": read_spec(
         compare_pictures, title="Compare Pictures", category="picture", sketch=compare_sketch
     ),
-    "LoomSizeFromRatio": read_spec(
-        size_from_ratio, title="Size from Ratio", category="number", sketch=sketch_by(size_from_ratio)
-    ),
+    "LoomSizeFromRatio": reckoning(size_from_ratio, title="Size from Ratio", category="number"),
 }

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 from ...graph.scalars import INT_RANGE
 from ...graph.signature import read_spec
 from ...graph.spec import Chooser, InputSpec, NodeSpec, OutputSpec, Socket
-from ..arguments import checked, sketch_by
+from ..arguments import checked, reckoning
 from .expression import reckon
 
 Value = Literal["Image", "Mask", "Video", "Audio", "Latents", "Conditioning", "Model", "References", "Sampling"]
@@ -102,9 +102,9 @@ def _chosen(values: Mapping[str, Any]) -> NodeSpec:
 
 
 NODES = {
-    "LoomInteger": read_spec(integer, title="Integer", category="number", sketch=sketch_by(integer)),
-    "LoomFloat": read_spec(decimal, title="Float", category="number", sketch=sketch_by(decimal)),
-    "LoomBoolean": read_spec(boolean, title="Boolean", category="number", sketch=sketch_by(boolean)),
-    "LoomCalculate": read_spec(calculate, title="Calculate", category="number", sketch=sketch_by(calculate)),
+    "LoomInteger": reckoning(integer, title="Integer", category="number"),
+    "LoomFloat": reckoning(decimal, title="Float", category="number"),
+    "LoomBoolean": reckoning(boolean, title="Boolean", category="number"),
+    "LoomCalculate": reckoning(calculate, title="Calculate", category="number"),
     ID: switch_spec(),
 }

@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal
 
 from ...graph.problems import short
 from ...graph.scalars import MAX_STRING
-from ...graph.signature import read_spec
 from ...graph.spec import Socket
-from ..arguments import checked, sketch_by
+from ..arguments import checked, reckoning
 from ..sockets import NewText, Text
 
 PLACE = re.compile(r"\{(\w*)(?::(\d{0,2})(?:\.(\d{1,2}))?)?\}", re.ASCII)
@@ -168,8 +167,8 @@ def _one_of(kind: Any, given: Any, length: int) -> tuple[int, int]:
 
 
 NODES = {
-    "LoomReplaceText": read_spec(replace_text, title="Replace Text", category="text", sketch=sketch_by(replace_text)),
-    "LoomSplitText": read_spec(split_text, title="Split Text", category="text", sketch=sketch_by(split_text)),
-    "LoomFormatText": read_spec(format_text, title="Format Text", category="text", sketch=sketch_by(format_text)),
-    "LoomChangeCase": read_spec(change_case, title="Change Case", category="text", sketch=sketch_by(change_case)),
+    "LoomReplaceText": reckoning(replace_text, title="Replace Text", category="text"),
+    "LoomSplitText": reckoning(split_text, title="Split Text", category="text"),
+    "LoomFormatText": reckoning(format_text, title="Format Text", category="text"),
+    "LoomChangeCase": reckoning(change_case, title="Change Case", category="text"),
 }

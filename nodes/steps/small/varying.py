@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from ....parallel.wording import worded
+from ....parallel.errors import BadInput
 from ....pipelines.models.regular_file import read_bytes
 from ....pipelines.models.source import exists
 from ...files.workspace import HERE, Workspace
 from ...graph.scalars import MAX_STRING
 from ...graph.signature import read_spec
 from ...graph.sketch import Given, Refusal
-from ..arguments import checked, refused_by
+from ..arguments import checked, refused_by, sketch_by
 from ..sockets import NewText, Seed, Text
 
 MOST_IN_EACH_OTHER = 16
@@ -46,9 +46,7 @@ def vary_text(
     return _Variation(text, str(seed), read if wildcards else None, []).made()
 
 
-def vary_sketch(given: Given) -> str:
-    names = ("text", "seed", "wildcards")
-    return vary_text(**{name: given.value(name) for name in names}, workspace=given.workspace)
+vary_sketch = sketch_by(vary_text)
 
 
 def vary_refusals(given: Given) -> dict[str, str | Refusal]:
@@ -83,15 +81,13 @@ class _Variation:
     def made(self) -> str:
         text = self._read(depth=self._depth)
         if len(text) > MAX_STRING:
-            raise ValueError(worded("the text would have more than {:,} characters; take less from files", MAX_STRING))
+            raise BadInput("the text would have more than {:,} characters; take less from files", MAX_STRING)
         return text
 
     def _read(self, *, depth: int) -> str:
         """To the end, or to the brace that closes; then all ways are read, and one is taken."""
         if depth > MOST_IN_EACH_OTHER:
-            raise ValueError(
-                worded("text has choices in choices more than {} deep; make it plainer", MOST_IN_EACH_OTHER)
-            )
+            raise BadInput("text has choices in choices more than {} deep; make it plainer", MOST_IN_EACH_OTHER)
         number, is_inside = self._next(), depth > self._depth
         ways: list[list[str]] = [[]]
         while self._at < len(self._parts):
@@ -118,17 +114,15 @@ class _Variation:
         line = lines[_drawn(self._seed, number, len(lines))]
         self._drawn.append(len(line))
         if len(self._drawn) > MOST_DRAWN:
-            raise ValueError(
-                worded("text takes more than {} lines from files, which name each other; take less", MOST_DRAWN)
-            )
+            raise BadInput("text takes more than {} lines from files, which name each other; take less", MOST_DRAWN)
         if sum(self._drawn) > MAX_STRING:
-            raise ValueError(worded("text takes more than {:,} characters from files; take less", MAX_STRING))
+            raise BadInput("text takes more than {:,} characters from files; take less", MAX_STRING)
         return _Variation(line, f"{self._seed} {number}", read_lines, self._drawn, depth=depth + 1).made()
 
     def _next(self) -> int:
         number, self._num_choices = self._num_choices, self._num_choices + 1
         if number > MOST_CHOICES:
-            raise ValueError(worded("text has more than {:,} choices; make it plainer", MOST_CHOICES))
+            raise BadInput("text has more than {:,} choices; make it plainer", MOST_CHOICES)
         return number
 
 
@@ -144,21 +138,19 @@ def _lines(name: str, workspace: Workspace) -> tuple[str, ...]:
     places = [(root if root.name == FOLDER else root / FOLDER) / f"{name}.txt" for root in roots]
     found = next((place for place in places if exists(place)), None)
     if found is None:
-        raise ValueError(
-            worded(
-                "text takes a line of {}, which no folder of this run has; write the file, one text a "
-                "line, or switch wildcards off",
-                said,
-            )
+        raise BadInput(
+            "text takes a line of {}, which no folder of this run has; write the file, one text a "
+            "line, or switch wildcards off",
+            said,
         )
     content = read_bytes(workspace.input_path(str(found), socket="text"), what=said, max_bytes=MOST_BYTES)
     try:
         lines = [line.strip() for line in content.decode("utf-8-sig").splitlines()]
     except UnicodeDecodeError:
-        raise ValueError(worded("{} is no text in UTF-8; save it as one", said)) from None
+        raise BadInput("{} is no text in UTF-8; save it as one", said) from None
     if texts := tuple(line for line in lines if line and not line.startswith("#")):
         return texts
-    raise ValueError(worded("{} holds no text; write one a line", said))
+    raise BadInput("{} holds no text; write one a line", said)
 
 
 NODES = {

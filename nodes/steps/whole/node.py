@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from ....parallel.progress import SILENT, Progress
-from ....parallel.wording import worded
+from ....parallel.errors import BadInput
 from ....pipelines.place import LEFT_OPEN, read_plan
 from ....pipelines.signatures.table import class_names, signature_of
 from ....pipelines.values import Audio, Image, Video
@@ -59,11 +59,9 @@ def run_pipeline(
     signature = signature_of(str(found.get("pipeline", pipeline)))
     arguments = arguments_of(signature, inputs)
     if loras and not signature.takes_loras:
-        raise ValueError(worded("{} takes no LoRAs; leave loras out", signature.name))
+        raise BadInput("{} takes no LoRAs; leave loras out", signature.name)
     if not (devices or workspace.place.devices) and (named := read_plan(plan)) not in LEFT_OPEN:
-        raise ValueError(
-            worded("plan is {}, but devices is empty; name devices for it, such as cpu*2, or take auto", named)
-        )
+        raise BadInput("plan is {}, but devices is empty; name devices for it, such as cpu*2, or take auto", named)
     chosen = {"source": source, "revision": revision, "dtype": dtype}
     model = whole_model(chosen, device, workspace, is_here=not workspace.place.cluster)
     model = adapted(model, loras, lora_scales, workspace)

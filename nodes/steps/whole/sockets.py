@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ....parallel.wording import worded
+from ....parallel.errors import BadInput
 from ....pipelines.signatures.table import Kind, Output, Parameter, Signature
 from ....pipelines.values import Audio, Image, Video
 from ...graph.problems import Names
@@ -115,10 +115,10 @@ def arguments_of(signature: Signature, inputs: Mapping[str, Any]) -> dict[str, A
     sockets = {socket.name: socket for socket in inputs_of(signature)}
     if unknown := next((name for name in inputs if name not in sockets), ""):
         hint = f"it {why}" if (why := signature.left_out.get(unknown)) else Names().offer(unknown, sockets)
-        raise ValueError(worded("{} has no input {!r}; {}", signature.name, unknown, hint))
+        raise BadInput("{} has no input {!r}; {}", signature.name, unknown, hint)
     given = {name: argument(sockets[name], value) for name, value in inputs.items()}
     if missing := next((s.name for s in sockets.values() if s.required and given.get(s.name) is None), ""):
-        raise ValueError(worded("{} needs {}; give it", signature.name, missing))
+        raise BadInput("{} needs {}; give it", signature.name, missing)
     clips = {name: clip for name, clip in given.items() if isinstance(clip, Video)}
     rates = {rate: clip.fps for name, clip in clips.items() if (rate := f"{name}_fps") in sockets}
     given |= {name: fps for name, fps in rates.items() if given.get(name) is None}

@@ -15,12 +15,11 @@ from .parts import GRID, JOINT, PER_TOKEN, TOKENS, control, one_stream, qwen_ima
 IMAGE_TEXT = ("image", "text")
 ONLY_IMAGE = Attend(("image",), ("image",))
 
-SD_3 = SplitPlan(
-    order=JOINT,
-    either=("text",),
-    blocks=("joint_blocks",),
+SD_3 = joint(
+    "joint_blocks",
     # Blocks take *args and **kwargs: the first of them by place is the text, the second the picture.
-    inputs={"": {"control": control()}, "joint_blocks.0": {"args": text(1), "kwargs": image(1)}},
+    enters={"args": text(1), "kwargs": image(1)},
+    inputs={"": {"control": control()}},
     outputs={"final_layer": image(1)},
     # In 3.5 medium the picture attends a second time, to itself.
     attention={"joint_blocks.*": (Attend(JOINT, JOINT), ONLY_IMAGE)},

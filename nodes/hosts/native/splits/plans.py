@@ -21,7 +21,6 @@ FLUX = two_streams(
     {"modulation_dims": Spans(JOINT, behind="text")},
     {"": {"control": control()}, "final_layer": {"modulation_dims": Spans(("image",))}},
 )
-CHROMA = two_streams({}, {}, {"": {"control": control()}})
 HUNYUAN_VIDEO = two_streams(
     {"modulation_dims_img": Spans(("image",))},
     {"modulation_dims": Spans(JOINT)},  # counted from the start of the joint sequence, be the text first
@@ -38,11 +37,9 @@ HUNYUAN_VIDEO_BEFORE = two_streams(
     FLIPPED,
 )
 HUNYUAN_VIDEO_BEFORE = replace(HUNYUAN_VIDEO_BEFORE, outputs={"single_blocks.-1": Along(1, FLIPPED)})
-QWEN_IMAGE = qwen_image()
 Z_IMAGE = one_stream("layers", {"freqs_cis": Along(1, TOKENS), "timestep_zero_index": Spans(TOKENS)})
 KREA_2 = one_stream("blocks", {"freqs": Along(2, TOKENS), "timestep_zero_index": Leading("tokens")})
 MINIMAX_H3 = one_stream("blocks", {"mod_segments": Spans(TOKENS), "rope_freqs": Along(1, TOKENS)}, dim=0)
-ERNIE_IMAGE = one_stream("layers", {"rotary_pos_emb": tokens(1)})
 # Without a sequence: convolutions over a picture, of which each rank computes some rows whole. What skips tie together
 # is called layer by layer, and so the layers are the blocks.
 UNET = SplitPlan(order=(), blocks=("input_blocks.*.*", "output_blocks.*.*"), inputs={}, outputs={})
@@ -55,13 +52,13 @@ OF_ROWS: Mapping[str, SplitPlan] = {
 
 PLANS: Mapping[str, SplitPlan] = {
     "comfy.ldm.flux.model.Flux": FLUX,
-    "comfy.ldm.chroma.model.Chroma": CHROMA,
+    "comfy.ldm.chroma.model.Chroma": two_streams({}, {}, {"": {"control": control()}}),
     "comfy.ldm.hunyuan_video.model.HunyuanVideo": HUNYUAN_VIDEO,
-    "comfy.ldm.qwen_image.model.QwenImageTransformer2DModel": QWEN_IMAGE,
+    "comfy.ldm.qwen_image.model.QwenImageTransformer2DModel": qwen_image(),
     "comfy.ldm.lumina.model.NextDiT": Z_IMAGE,
     "comfy.ldm.krea2.model.SingleStreamDiT": KREA_2,
     "comfy.ldm.minimax.model.MiniMaxH3Model": MINIMAX_H3,
-    "comfy.ldm.ernie.model.ErnieImageModel": ERNIE_IMAGE,
+    "comfy.ldm.ernie.model.ErnieImageModel": one_stream("layers", {"rotary_pos_emb": tokens(1)}),
     "comfy.ldm.lumina.model.NextDiTPixelSpace": Z_IMAGE,
     **OF_ROWS,
     **pictures.PLANS,
