@@ -9,10 +9,10 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 
+from ..parallel.errors import BadInput
 from ..parallel.machine.machine import parse_devices
 from ..parallel.machine.now import DeviceNow, num_cores
 from ..parallel.plan import ParallelPlan
-from ..parallel.wording import worded
 from .forecast.plans import BY_HAND, LEFT_OPEN, Wanted, check_plan
 from .values import MARK, Model, Place
 
@@ -78,14 +78,12 @@ def check_span(plan: ParallelPlan, place: Place) -> None:
     num_devices = place.group_size
     where = f"and each machine gives {num_devices} to a job"
     if plan.num_ranks % num_devices:
-        raise ValueError(
-            worded(
-                "plan {} uses {} ranks, {}; make cfg x ulysses x (ring or allgather) {} or a multiple of it",
-                plan,
-                plan.num_ranks,
-                where,
-                num_devices,
-            )
+        raise BadInput(
+            "plan {} uses {} ranks, {}; make cfg x ulysses x (ring or allgather) {} or a multiple of it",
+            plan,
+            plan.num_ranks,
+            where,
+            num_devices,
         )
     if plan.layers > 1 and num_devices % plan.branch:
         raise ValueError(
@@ -117,15 +115,13 @@ def check_cores(place: Place, *, more: str = "") -> None:
     """
     most = max(2, num_cores())
     if place.devices[0] == "cpu" and len(place.devices) > most:
-        raise ValueError(
-            worded(
-                "the workflow names {} CPU ranks, but this machine has {} cores; use cpu*{} or fewer{}{}",
-                len(place.devices),
-                num_cores(),
-                most,
-                more and ", or ",
-                more,
-            )
+        raise BadInput(
+            "the workflow names {} CPU ranks, but this machine has {} cores; use cpu*{} or fewer{}{}",
+            len(place.devices),
+            num_cores(),
+            most,
+            more and ", or ",
+            more,
         )
 
 
@@ -135,14 +131,12 @@ def placed(model: Model, place: Place) -> Model:
         return model
     kind, wanted = model.device.partition(":")[0], place.devices[0].partition(":")[0]
     if kind != wanted:
-        raise ValueError(
-            worded(
-                "the devices are {}, but {} was described for {}; set the device of Load Model to {}",
-                ", ".join(place.devices),
-                model.source,
-                model.device,
-                wanted,
-            )
+        raise BadInput(
+            "the devices are {}, but {} was described for {}; set the device of Load Model to {}",
+            ", ".join(place.devices),
+            model.source,
+            model.device,
+            wanted,
         )
     if len(place.devices) == 1 and not place.cluster and not has_ranks():
         return dataclasses.replace(model, device=place.devices[0])

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from ..parallel.errors import BadInput
 from ..parallel.wording import worded
 from . import shape
 from .families import FAMILIES, ROWS
@@ -131,10 +132,8 @@ def _check_image(r: EncodeImage) -> None:
     shape.check_canvas(r.model, r)
     if pixels.ndim != 4 or tuple(pixels.shape[1:]) != (r.height, r.width, 3):
         got = " x ".join(map(str, pixels.shape))
-        raise ValueError(
-            worded(
-                "the picture is {}, but B x {} x {} x 3 is asked for; resize the picture first", got, r.height, r.width
-            )
+        raise BadInput(
+            "the picture is {}, but B x {} x {} x 3 is asked for; resize the picture first", got, r.height, r.width
         )
 
 
@@ -147,22 +146,18 @@ def _check_denoise(r: Denoise) -> None:
         raise ValueError(why)
     guidance = max(r.guidance, r.guidance_2)
     if guidance > 1 and conditioning.negative is None:
-        raise ValueError(
-            worded(
-                "guidance is {:g}, but the text was encoded without a negative prompt to steer away "
-                "from; encode it for this guidance, or set guidance to 1",
-                guidance,
-            )
+        raise BadInput(
+            "guidance is {:g}, but the text was encoded without a negative prompt to steer away "
+            "from; encode it for this guidance, or set guidance to 1",
+            guidance,
         )
     if latents.tensor is not None:
         if model.family in ROWS and ROWS[model.family].takes_image != "start":
             title = FAMILIES[model.family].title
-            raise ValueError(worded("{} starts from noise, but got finished latents; give it an empty canvas", title))
+            raise BadInput("{} starts from noise, but got finished latents; give it an empty canvas", title)
         if len(latents.tensor) not in (1, latents.batch):
             num = len(latents.tensor)
-            raise ValueError(
-                worded("the latents hold {} pictures and a batch of {}; make them equal", num, latents.batch)
-            )
+            raise BadInput("the latents hold {} pictures and a batch of {}; make them equal", num, latents.batch)
 
 
 def _check_made(r: Decode | DecodeAudio) -> None:

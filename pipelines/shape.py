@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ..parallel.errors import BadInput
 from ..parallel.wording import worded
 from .families import FAMILIES, ROWS
 from .families.row import LEVELS
@@ -40,15 +41,14 @@ def check_size(model: Model, width: int, height: int) -> None:
     """Raises `ValueError` naming the nearest sizes that fit."""
     nearest = nearest_size(model, width, height)
     if nearest != (width, height):
-        raise ValueError(
-            worded(
-                "{} x {} is no size that {} can paint; width and height must be multiples of {}, such as {} x {}",
-                width,
-                height,
-                model.source,
-                size_multiple(model),
-                *nearest,
-            )
+        raise BadInput(
+            "{} x {} is no size that {} can paint; width and height must be multiples of {}, such as {} x {}",
+            width,
+            height,
+            model.source,
+            size_multiple(model),
+            nearest[0],
+            nearest[1],
         )
 
 
@@ -65,17 +65,16 @@ def check_frames(model: Model, frames: int) -> None:
     if frames in nearest:
         return
     if not family.frame_multiple:
-        raise ValueError(worded("frames is {}, but {} makes pictures; set frames to 0 or 1", frames, model.source))
-    raise ValueError(
-        worded(
-            "frames is {}; {} makes videos of {}k + {} frames{}, such as {} or {}",
-            frames,
-            model.source,
-            family.frame_multiple,
-            family.frame_rest,
-            f", from {family.least_frames} to {family.most_frames}" if family.most_frames else "",
-            *nearest,
-        )
+        raise BadInput("frames is {}, but {} makes pictures; set frames to 0 or 1", frames, model.source)
+    raise BadInput(
+        "frames is {}; {} makes videos of {}k + {} frames{}, such as {} or {}",
+        frames,
+        model.source,
+        family.frame_multiple,
+        family.frame_rest,
+        f", from {family.least_frames} to {family.most_frames}" if family.most_frames else "",
+        nearest[0],
+        nearest[1],
     )
 
 
@@ -111,13 +110,11 @@ def check_fps(model: Model, fps: float) -> None:
     """Raises `ValueError` for a rate that is not the model's, where it has but one; 0 stands for its own."""
     family = FAMILIES[model.family]
     if fps and family.fps and fps != family.fps:
-        raise ValueError(
-            worded(
-                "fps is {:g}, but {} makes {:g} frames a second, and its sound to them; set fps to 0",
-                fps,
-                family.title,
-                family.fps,
-            )
+        raise BadInput(
+            "fps is {:g}, but {} makes {:g} frames a second, and its sound to them; set fps to 0",
+            fps,
+            family.title,
+            family.fps,
         )
 
 
@@ -139,8 +136,8 @@ def check_mask_size(latents: Latents, mask: Mask) -> None:
     size, shape = (latents.height, latents.width), tuple(mask.pixels.shape)
     if shape not in ((1, *size), (latents.batch, *size)):
         got, right = (" x ".join(map(str, each)) for each in (shape, (latents.batch, *size)))
-        raise ValueError(
-            worded("the mask is {}, but the pictures are {}; give it their size, and one or one for each", got, right)
+        raise BadInput(
+            "the mask is {}, but the pictures are {}; give it their size, and one or one for each", got, right
         )
 
 
@@ -191,7 +188,7 @@ def why_no_image(model: Model) -> str:
 def check_num_frames(model: Model, num: int) -> None:
     """Raises `ValueError` for several first frames, where the text encoder looks at one."""
     if (family := FAMILIES[model.family]).reads_frame and num != 1:
-        raise ValueError(worded("{} first frames: {} reads a text with one of them; give one", num, family.title))
+        raise BadInput("{} first frames: {} reads a text with one of them; give one", num, family.title)
 
 
 def why_no_references(model: Model, num: int) -> str:
@@ -218,24 +215,22 @@ def check_pictures(references: References) -> None:
         shape = tuple(getattr(picture, "shape", ()))
         if len(shape) != 3 or shape[2] not in (3, 4):
             got = " x ".join(map(str, shape)) or type(picture).__name__
-            raise ValueError(
-                worded("reference picture {} is {}; give height x width x 3, or 4 with an alpha channel", number, got)
+            raise BadInput(
+                "reference picture {} is {}; give height x width x 3, or 4 with an alpha channel", number, got
             )
         if min(shape[:2]) < LEAST_SIDE or max(shape[:2]) > LONGEST * min(shape[:2]):
-            raise ValueError(
-                worded(
-                    "reference picture {} is {} x {}; give one of at least {} pixels a side, at most {} "
-                    "times as long as it is wide",
-                    number,
-                    shape[1],
-                    shape[0],
-                    LEAST_SIDE,
-                    LONGEST,
-                )
+            raise BadInput(
+                "reference picture {} is {} x {}; give one of at least {} pixels a side, at most {} "
+                "times as long as it is wide",
+                number,
+                shape[1],
+                shape[0],
+                LEAST_SIDE,
+                LONGEST,
             )
         if not math.isfinite(float(picture.sum())):
-            raise ValueError(
-                worded("reference picture {} has values that are no numbers (NaN or infinity); give another", number)
+            raise BadInput(
+                "reference picture {} has values that are no numbers (NaN or infinity); give another", number
             )
 
 
@@ -340,5 +335,5 @@ def empty_canvas(model: Model, *, width: int, height: int, frames: int, fps: flo
     found = Latents(family=model.family, **canvas, batch=batch)
     check_canvas(model, found)
     if batch < 1:
-        raise ValueError(worded("batch is {}; paint at least 1 picture", batch))
+        raise BadInput("batch is {}; paint at least 1 picture", batch)
     return found

@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from ...parallel.errors import BadInput
 from ...parallel.wording import worded
 from ...pipelines.values import Audio
 from .atomic import replacing
@@ -65,9 +66,9 @@ def read_audio(path: Path, *, start: float = 0.0, duration: float = 0.0, name: s
             if count == end:
                 break
     if not count:
-        raise ValueError(worded("{} holds a sound without a sample; export it again", name))
+        raise BadInput("{} holds a sound without a sample; export it again", name)
     if not pieces:
-        raise ValueError(worded("{} lasts {:g} s, and start is {:g}; set an earlier start", name, count / rate, start))
+        raise BadInput("{} lasts {:g} s, and start is {:g}; set an earlier start", name, count / rate, start)
     return Audio(waveform=torch.cat(pieces, dim=1)[None], rate=rate)  # 1 C S
 
 
@@ -159,23 +160,21 @@ def check_audio_file(path: Path) -> None:
     """Refuse a file that is too long to be read through. Raises `ValueError`."""
     num_bytes = num_bytes_of(path, "sound")
     if num_bytes > MAX_FILE_BYTES:
-        raise ValueError(
-            worded("{} has {:,} bytes, more than the {:,} that are read; cut it", path, num_bytes, MAX_FILE_BYTES)
-        )
+        raise BadInput("{} has {:,} bytes, more than the {:,} that are read; cut it", path, num_bytes, MAX_FILE_BYTES)
 
 
 def _stream(container: InputContainer, name: str) -> AudioStream:
     """The first sound of a file. Raises `ValueError` for one whose rate or channels we do not take."""
     stream = container.streams.audio[0]
     if stream.codec_context is None or not stream.rate:
-        raise ValueError(worded("{} is not a sound that can be read (its coding is unknown); use WAV or FLAC", name))
+        raise BadInput("{} is not a sound that can be read (its coding is unknown); use WAV or FLAC", name)
     rate, channels = stream.rate, stream.layout.nb_channels
     if not MIN_RATE <= rate <= MAX_RATE:
-        raise ValueError(
-            worded("{} has {:,} samples a second; {:,} to {:,} are taken: resample it", name, rate, MIN_RATE, MAX_RATE)
+        raise BadInput(
+            "{} has {:,} samples a second; {:,} to {:,} are taken: resample it", name, rate, MIN_RATE, MAX_RATE
         )
     if not 1 <= channels <= MAX_CHANNELS:
-        raise ValueError(worded("{} has {} channels; 1 to {} are taken: mix it to fewer", name, channels, MAX_CHANNELS))
+        raise BadInput("{} has {} channels; 1 to {} are taken: mix it to fewer", name, channels, MAX_CHANNELS)
     return stream
 
 
@@ -209,7 +208,7 @@ def _pieces(container: InputContainer, stream: AudioStream, name: str) -> Iterat
         try:
             floats = to_floats.resample(frame)
         except ValueError:
-            raise ValueError(worded("{} changes its rate or its channels on the way; export it again", name)) from None
+            raise BadInput("{} changes its rate or its channels on the way; export it again", name) from None
         for block in floats:
             yield torch.from_numpy(block.to_ndarray()).view(-1, channels).T
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
-from ...parallel.wording import worded
+from ...parallel.errors import BadInput
 from ...pipelines.models.regular_file import open_regular
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def opened_file(path: Path, kind: Kind, *, name: str = "") -> BinaryIO:
     try:
         return open_regular(path)
     except OSError as error:
-        raise ValueError(
-            worded("{} cannot be opened ({}); give the path of a {} file", name or path, error.strerror, kind)
+        raise BadInput(
+            "{} cannot be opened ({}); give the path of a {} file", name or path, error.strerror, kind
         ) from None
 
 
@@ -78,4 +78,4 @@ def opened_container(path: Path, *, what: Literal["video", "sound"], name: str =
             yield container
     except (OSError, FFmpegError, IndexError, StopIteration) as error:
         reason = getattr(error, "strerror", "") or lacking
-        raise ValueError(worded("{} is not a {} that can be read ({}); {}", name, what, reason, instead)) from None
+        raise BadInput("{} is not a {} that can be read ({}); {}", name, what, reason, instead) from None

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, get_args
 
+from ...parallel.errors import BadInput
 from ...parallel.machine.now import num_free_cores
 from ...parallel.ranks.heap import give_back_rest
-from ...parallel.wording import worded
 from ...pipelines.values import as_bytes
 from .atomic import replacing
 from .containers import num_bytes_of, opened_file
@@ -85,9 +85,7 @@ def _floats(path: Path, read_8_bits: Strip, *, max_pixels: int, remedy: str, has
         load(picture, str(path))
         is_grey = picture.mode.startswith(("I", "F"))  # 16 and 32 bits a pixel
         if has_alpha and (is_grey or not picture.has_transparency_data):
-            raise ValueError(
-                worded("{} has no alpha channel that says what is transparent; choose another channel", path)
-            )
+            raise BadInput("{} has no alpha channel that says what is transparent; choose another channel", path)
         read, most = (_grey, 65535.0 if picture.mode != "F" else 1.0) if is_grey else (read_8_bits, 255.0)
         upright = picture if is_grey else turned(picture)
         width, height = upright.size
@@ -183,7 +181,7 @@ def read_metadata(path: Path) -> dict[str, str]:
             is_large = picture.width * picture.height > MAX_PIXELS
             text = picture.info if is_large else getattr(picture, "text", {})  # which reads to the end of the file
         except (OSError, SyntaxError, ValueError, EOFError) as error:
-            raise ValueError(worded("{} is damaged ({}); use the file as it was saved", path, error)) from None
+            raise BadInput("{} is damaged ({}); use the file as it was saved", path, error) from None
         return {str(key): str(value) for key, value in text.items() if isinstance(value, str)}
 
 
@@ -210,7 +208,7 @@ def opened(
     ):
         if picture.width * picture.height > most:
             size = f"{picture.width} x {picture.height}"
-            raise ValueError(worded("{} has {} pixels, and at most {:,} are taken; {}", name, size, most, remedy))
+            raise BadInput("{} has {} pixels, and at most {:,} are taken; {}", name, size, most, remedy)
         yield picture
 
 
@@ -221,7 +219,7 @@ def load(picture: Pillow.Image, name: str) -> None:
         if hasattr(picture, "_decoder"):  # of WebP: it keeps two pictures of that size, and a third as a file
             picture._decoder = picture.fp = None  # pyrefly: ignore[missing-attribute]
     except (OSError, SyntaxError, ValueError, EOFError) as error:
-        raise ValueError(worded("{} is damaged or cut short ({}); export the picture again", name, error)) from None
+        raise BadInput("{} is damaged or cut short ({}); export the picture again", name, error) from None
 
 
 def check_picture(path: Path, max_pixels: int, remedy: str) -> None:
@@ -237,9 +235,7 @@ def check_file_size(path: Path, *, max_pixels: int, remedy: str, name: str = "")
     name = name or str(path)
     num_bytes = num_bytes_of(path, "picture", name=name)
     if num_bytes > max(max_pixels, 1 << 20) * FILE_BYTES_PER_PIXEL:
-        raise ValueError(
-            worded("{} has {:,} bytes, more than a picture of {:,} pixels; {}", name, num_bytes, max_pixels, remedy)
-        )
+        raise BadInput("{} has {:,} bytes, more than a picture of {:,} pixels; {}", name, num_bytes, max_pixels, remedy)
 
 
 def _open(file: BinaryIO, name: str, most: float) -> Pillow.Image:
@@ -251,11 +247,9 @@ def _open(file: BinaryIO, name: str, most: float) -> Pillow.Image:
     try:
         return Pillow.open(file, formats=FORMATS)
     except Pillow.DecompressionBombError:
-        raise ValueError(
-            worded("{} has far too many pixels, and at most {:,} are taken; make it smaller", name, most)
-        ) from None
+        raise BadInput("{} has far too many pixels, and at most {:,} are taken; make it smaller", name, most) from None
     except (OSError, SyntaxError, ValueError):
-        raise ValueError(worded("{} is not a picture that can be read; use {}", name, ", ".join(FORMATS))) from None
+        raise BadInput("{} is not a picture that can be read; use {}", name, ", ".join(FORMATS)) from None
     finally:
         Pillow.MAX_IMAGE_PIXELS = limit
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Literal
 
+from ...parallel.errors import BadInput
 from ...parallel.wording import worded
 from ...pipelines.values import Image, Model
 
@@ -42,18 +43,16 @@ def why_half(width: int, height: int) -> str:
 def check_area(width: int, height: int, *, count: int = 1, max_pixels: int, what: str = "picture", remedy: str) -> None:
     """Refuse a picture, or a batch of so many, before the memory for it is asked for."""
     if width * height > max_pixels:
-        raise ValueError(
-            worded(
-                "the {} would be {} x {} pixels, more than the {:,} that are made; {}",
-                what,
-                width,
-                height,
-                max_pixels,
-                remedy,
-            )
+        raise BadInput(
+            "the {} would be {} x {} pixels, more than the {:,} that are made; {}",
+            what,
+            width,
+            height,
+            max_pixels,
+            remedy,
         )
     if count * width * height > max_pixels * MOST_TOGETHER:
-        raise ValueError(worded("{} pictures of {} x {} are too many pixels; {}", count, width, height, remedy))
+        raise BadInput("{} pictures of {} x {} are too many pixels; {}", count, width, height, remedy)
 
 
 def cover(pixels: Tensor, width: int, height: int, method: Method = "bicubic") -> Tensor:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...parallel.errors import BadInput
 from ...parallel.wording import worded
 from ...pipelines.values import Audio, as_bytes
 from .atomic import replacing
@@ -42,13 +43,13 @@ def write_video(
 
     num_frames, height, width, _ = pixels.shape
     if width % 2 or height % 2:
-        raise ValueError(worded("the video is {} x {}; H.264 needs even numbers, so resize it first", width, height))
+        raise BadInput("the video is {} x {}; H.264 needs even numbers, so resize it first", width, height)
     check_numbers(pixels, what=target.name)
     if audio is not None:
         check_numbers(audio.waveform, what=target.name)
     rate = Fraction(fps).limit_denominator(1001)
     if rate <= 0:
-        raise ValueError(worded("the video would show {:g} frames a second; give fps of 0.001 or more", fps))
+        raise BadInput("the video would show {:g} frames a second; give fps of 0.001 or more", fps)
     options = {"movflags": "use_metadata_tags+faststart"}
     if audio is not None:  # in milliseconds, as without it, the sound would end some samples too early
         options["movie_timescale"] = str(track_rate(audio.rate))
@@ -79,9 +80,7 @@ def check_video_size(path: Path) -> None:
     """Refuse a file that is longer than any video, before all of it is read. Raises `ValueError`."""
     num_bytes = num_bytes_of(path, "video")
     if num_bytes > MAX_BYTES:
-        raise ValueError(
-            worded("{} has {:,} bytes, and at most {:,} are read; cut it shorter", path, num_bytes, MAX_BYTES)
-        )
+        raise BadInput("{} has {:,} bytes, and at most {:,} are read; cut it shorter", path, num_bytes, MAX_BYTES)
 
 
 def check_video(path: Path) -> None:
@@ -122,30 +121,26 @@ def read_video(
         stream = picture_stream(container, path)
         fps = float(stream.average_rate or stream.guessed_rate or 0)
         if not 0 < fps <= MAX_FPS:
-            raise ValueError(
-                worded("{} says that it has {:g} frames a second; save it again with a frame rate", path, fps)
-            )
+            raise BadInput("{} says that it has {:g} frames a second; save it again with a frame rate", path, fps)
         most = max_pixels // max(1, stream.width * stream.height)
         if max(1, cut.frames) > most:  # before the first is decoded
             raise ValueError(_too_many(path, stream, most=most, max_pixels=max_pixels, remedy=remedy))
         for frame in _cut(container.decode(stream), cut, check):
             if (frame.width, frame.height) != (stream.width, stream.height):
-                raise ValueError(worded("{} has frames of several sizes; save it again at one size", path))
+                raise BadInput("{} has frames of several sizes; save it again at one size", path)
             if len(taken) == most:
                 raise ValueError(_too_many(path, stream, most=most, max_pixels=max_pixels, remedy=remedy))
             upright = np.rot90(frame.to_ndarray(format="rgb24"), round(frame.rotation / 90))
             taken.append(np.ascontiguousarray(upright))
     if len(taken) < max(1, cut.frames):
-        raise ValueError(
-            worded(
-                "{} has {} frames from frame {} on, taking one of {}, but {} are asked for; ask for "
-                "fewer, or begin earlier",
-                path,
-                len(taken),
-                cut.start,
-                cut.every,
-                cut.frames or "more",
-            )
+        raise BadInput(
+            "{} has {} frames from frame {} on, taking one of {}, but {} are asked for; ask for "
+            "fewer, or begin earlier",
+            path,
+            len(taken),
+            cut.start,
+            cut.every,
+            cut.frames or "more",
         )
     pixels = torch.empty(len(taken), *taken[0].shape)
     for index, frame in enumerate(taken):
@@ -179,5 +174,5 @@ def picture_stream(container: InputContainer, path: Path) -> VideoStream:
     """The first stream of pictures. Raises `ValueError` where nothing can read it."""
     stream = container.streams.video[0]
     if stream.codec_context is None:
-        raise ValueError(worded("{} is not a video that can be read (its coding is unknown); use an MP4 file", path))
+        raise BadInput("{} is not a video that can be read (its coding is unknown); use an MP4 file", path)
     return stream

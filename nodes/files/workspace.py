@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ...parallel.wording import worded
+from ...parallel.errors import BadInput
 from ...pipelines.models.outlines import Outlines
 from ...pipelines.models.regular_file import sha256_of
 from ...pipelines.values import Place
@@ -96,30 +96,26 @@ class Workspace:
         Raises `ValueError` when it is missing or lies outside the roots (links followed).
         """
         if "\0" in path or not path.strip():
-            raise ValueError(worded("{} is {!r}; give the path of a file", socket, path))
+            raise BadInput("{} is {!r}; give the path of a file", socket, path)
         candidates = [Path(path)] if Path(path).is_absolute() else [root / path for root in self.roots or (Path.cwd(),)]
         try:
             found = next((_real(c) for c in candidates if c.exists()), None)
         except OSError as error:
-            raise ValueError(
-                worded("{} {!r} cannot be opened: {}; give another path", socket, path[:200], error.strerror)
+            raise BadInput(
+                "{} {!r} cannot be opened: {}; give another path", socket, path[:200], error.strerror
             ) from None
         if self.roots is not None and not any((found or _real(candidates[0])).is_relative_to(r) for r in self.roots):
             listed = "" if self.host == "page" else f" ({', '.join(map(str, self.roots))})"
-            raise ValueError(
-                worded("{} {!r} lies outside the allowed folders{}; {}", socket, path, listed, ALLOW[self.host])
-            )
+            raise BadInput("{} {!r} lies outside the allowed folders{}; {}", socket, path, listed, ALLOW[self.host])
         if found is None and self.host in FIND:
-            raise ValueError(worded("{} {!r} is not on this server; {}", socket, path, FIND[self.host]))
+            raise BadInput("{} {!r} is not on this server; {}", socket, path, FIND[self.host])
         if found is None:
             where = ", ".join(str(c.parent) for c in candidates)
-            raise ValueError(worded("{} {!r} does not exist (looked in {}); check the path", socket, path, where))
+            raise BadInput("{} {!r} does not exist (looked in {}); check the path", socket, path, where)
         if not (found.is_file() or found.is_dir()):
-            raise ValueError(worded("{} {!r} is a pipe or a device, which is not read; give a file", socket, path))
+            raise BadInput("{} {!r} is a pipe or a device, which is not read; give a file", socket, path)
         if self.claims is not None and self.claims.setdefault(found, READ) != READ:
-            raise ValueError(
-                worded("{} {!r} is written by another node of this run; wire the two nodes instead", socket, path)
-            )
+            raise BadInput("{} {!r} is written by another node of this run; wire the two nodes instead", socket, path)
         return found
 
     def output_path(self, name: str, *, socket: str) -> Path:
@@ -128,13 +124,11 @@ class Workspace:
         target = _real(root / name) if "\0" not in name else root
         inside = target.relative_to(root).parts if target.is_relative_to(root) else ()
         if not inside or any(part.startswith(".") for part in inside):  # hidden folders are others', such as .git
-            raise ValueError(
-                worded("{} is {!r}; give a name inside the output folder, such as 'picture'", socket, name)
-            )
+            raise BadInput("{} is {!r}; give a name inside the output folder, such as 'picture'", socket, name)
         mine = object()
         if self.claims is not None and (other := self.claims.setdefault(target, mine)) is not mine:
             what = "is read by this run" if other == READ else "is written by another node of this run"
-            raise ValueError(worded("{} {!r} {}; give each file of a run a name of its own", socket, name, what))
+            raise BadInput("{} {!r} {}; give each file of a run a name of its own", socket, name, what)
         return target
 
     @contextlib.contextmanager
@@ -214,9 +208,7 @@ def content_hash(file: Path, *, socket: str) -> str:
     try:
         return sha256_of(file)
     except OSError as error:
-        raise ValueError(
-            worded("{} {!r} cannot be read ({}); give a file", socket, str(file), error.strerror)
-        ) from None
+        raise BadInput("{} {!r} cannot be read ({}); give a file", socket, str(file), error.strerror) from None
 
 
 HERE = Workspace()

@@ -154,32 +154,28 @@ def parse_sweep(
     for text in texts:
         name, value = _split(text, "--sweep", f"{short(text)[1:-1]}=1..4")
         if name in axes:
-            raise ValueError(worded("--sweep {} is given twice; put all its values into one", name))
+            raise BadInput("--sweep {} is given twice; put all its values into one", name)
         socket = _socket(graph, specs, name) or _chosen_socket(graph, specs, name, given, workspace)
         axes[name] = _values(socket, name, value)
     if (num_runs := math.prod(map(len, axes.values()))) > MAX_RUNS:
-        raise ValueError(
-            worded("--sweep asks for {} runs; at most {} are made; sweep fewer values", num_runs, MAX_RUNS)
-        )
+        raise BadInput("--sweep asks for {} runs; at most {} are made; sweep fewer values", num_runs, MAX_RUNS)
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
 def check_apart(graph: Graph, overrides: Mapping[str, Any], sweep: Sequence[Mapping[str, Any]]) -> None:
     """Refuse a name that is both set and swept, and a param given beside values that replace it wherever it is used."""
     if both := [name for name in sweep[0] if name in overrides]:
-        raise ValueError(worded("--set {} and --sweep {} give the same value; leave one of them out", both[0], both[0]))
+        raise BadInput("--set {} and --sweep {} give the same value; leave one of them out", both[0], both[0])
     given = {**dict.fromkeys(sweep[0], "--sweep"), **dict.fromkeys(overrides, "--set")}
     for name in given.keys() & graph.params.keys():
         used = used_at(graph, name)
         if used and given.keys() >= set(used):
-            raise ValueError(
-                worded(
-                    "{} {} changes nothing, because {} {} takes its place; leave one of them out",
-                    given[name],
-                    name,
-                    given[used[0]],
-                    used[0],
-                )
+            raise BadInput(
+                "{} {} changes nothing, because {} {} takes its place; leave one of them out",
+                given[name],
+                name,
+                given[used[0]],
+                used[0],
             )
 
 
@@ -206,7 +202,7 @@ def _socket(graph: Graph, specs: Specs, name: str) -> InputSpec | None:
     if not dot:
         if (param := graph.params.get(name)) is None:
             hint = Names().offer(name, graph.params)
-            raise ValueError(worded("{} is no param of this workflow; {}; or write node.socket", short(name), hint))
+            raise BadInput("{} is no param of this workflow; {}; or write node.socket", short(name), hint)
         return param_socket(name, param)
     if (node := graph.nodes.get(node_name)) is None:
         hint = Names().offer(node_name, graph.nodes)
@@ -225,7 +221,7 @@ def _chosen_socket(graph: Graph, specs: Specs, name: str, given: Mapping[str, An
     alone = {node_name: graph.nodes[node_name].model_copy(update={"each": {}})}
     found = ready(graph.model_copy(update={"nodes": alone, "outputs": {}}), specs, given, workspace=workspace)
     if problem := next((each for each in found.problems if each.code != NO_FIT), None):
-        raise ValueError(worded("{}: {}", name, problem.message))
+        raise BadInput("{}: {}", name, problem.message)
     return _plain_socket(found.specs[node_name], name)
 
 
@@ -233,13 +229,11 @@ def _plain_socket(spec: NodeSpec, name: str) -> InputSpec:
     node_name, _, socket_name = name.partition(".")
     socket = spec.input(socket_name)
     if socket is not None and socket.type not in PLAIN_TYPES:
-        raise ValueError(
-            worded("{} takes no value but a {}, which another node makes; link it in the file", name, socket.type)
-        )
+        raise BadInput("{} takes no value but a {}, which another node makes; link it in the file", name, socket.type)
     if socket is None:
         scalars = [s.name for s in spec.inputs if s.type in PLAIN_TYPES]
         hint = Names().offer(socket_name, scalars)
-        raise ValueError(worded("{} has no input {} that takes a value; {}", node_name, short(socket_name), hint))
+        raise BadInput("{} has no input {} that takes a value; {}", node_name, short(socket_name), hint)
     return socket
 
 
@@ -248,11 +242,9 @@ def _values(socket: InputSpec, name: str, text: str) -> list[Any]:
         try:
             values = json.loads(text)
         except (ValueError, RecursionError):
-            raise ValueError(
-                worded('--sweep {}={} is no JSON list; write {}=["a, b", "c"]', name, short(text), name)
-            ) from None
+            raise BadInput('--sweep {}={} is no JSON list; write {}=["a, b", "c"]', name, short(text), name) from None
         if not values:
-            raise ValueError(worded("--sweep {} has no values; list at least one", name))
+            raise BadInput("--sweep {} has no values; list at least one", name)
         return [_checked(socket, name, value) for value in values]
     if socket.type not in ("int", "float"):
         return [_typed(socket, name, part) for part in text.split(",")]
@@ -261,9 +253,7 @@ def _values(socket: InputSpec, name: str, text: str) -> list[Any]:
         if match := _RANGE.fullmatch(part.strip()) or _SPAN.fullmatch(part.strip()):
             found += [_checked(socket, name, value) for value in _range(name, part.strip(), *match.groups())]
         elif ".." in part:
-            raise ValueError(
-                worded("--sweep {}={} is no range; write one as 1..4, 1..9:2 or 0.5..2.0:0.25", name, part)
-            )
+            raise BadInput("--sweep {}={} is no range; write one as 1..4, 1..9:2 or 0.5..2.0:0.25", name, part)
         else:
             found.append(_typed(socket, name, part))
     return found
@@ -273,16 +263,14 @@ def _range(name: str, text: str, first: str, last: str, step: str | None) -> lis
     """From the first on, step by step, up to the last: each is the number nearest to its exact decimals."""
     begin, end, by = Decimal(first), Decimal(last), Decimal(step or 1)
     if step is None and "." in first + last:
-        raise ValueError(worded("--sweep {}={} has no step; write one behind it, as 0.5..2.0:0.25", name, text))
+        raise BadInput("--sweep {}={} has no step; write one behind it, as 0.5..2.0:0.25", name, text)
     if by <= 0:
-        raise ValueError(worded("--sweep {}={} has the step {}; give one above 0", name, text, step))
+        raise BadInput("--sweep {}={} has the step {}; give one above 0", name, text, step)
     if begin > end:
         tail = f":{step}" if step else ""
-        raise ValueError(
-            worded("--sweep {}={} ends before it begins; write {}={}..{}", name, text, name, last, first + tail)
-        )
+        raise BadInput("--sweep {}={} ends before it begins; write {}={}..{}", name, text, name, last, first + tail)
     if (count := int((end - begin) / by) + 1) > MAX_RUNS:
-        raise ValueError(worded("--sweep {}={} has {} values; at most {} are taken", name, text, count, MAX_RUNS))
+        raise BadInput("--sweep {}={} has {} values; at most {} are taken", name, text, count, MAX_RUNS)
     kind = float if "." in f"{first}{last}{step}" else int
     return [kind(begin + by * index) for index in range(count)]
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.errors import BadInput, code_of
-from ...parallel.wording import worded
 from ...pipelines.models.regular_file import open_regular
 from ..execution.manifest import holds_other
 from ..execution.preflight import Foretold
@@ -54,7 +53,7 @@ def read_jobs(
     """
     if bool(files) == (jobs is not None):
         what = "files and --jobs are both given" if files else "no workflow is named"
-        raise ValueError(worded("{}; give one or several files, or --jobs with a list of them", what))
+        raise BadInput("{}; give one or several files, or --jobs with a list of them", what)
     values, is_list = split_set(settings), jobs is not None or len(files) > 1
     reading, points, refused = cache(read_workflow), list[Point](), dict[int, BadInput]()  # each file is read once
     for origin, line in ((str(file), file) for file in files) if jobs is None else _lines(jobs):
@@ -80,9 +79,9 @@ def read_jobs(
             own: dict[str, Any] = {"origin": origin, "workflow": row["workflow"]} if is_list else {}
             points += [replace(point, folder=folder, number=number + k, **own) for k, point in enumerate(found)]
         if len(points) + len(refused) > MAX_RUNS:
-            raise ValueError(worded("the list asks for more than {} runs; make several of it", MAX_RUNS))
+            raise BadInput("the list asks for more than {} runs; make several of it", MAX_RUNS)
     if not points and not refused:
-        raise ValueError(worded("{} has no jobs; write one on each line, such as {}", jobs, EXAMPLE))
+        raise BadInput("{} has no jobs; write one on each line, such as {}", jobs, EXAMPLE)
     return replace(as_job(points, out=out, name=name, is_sweep=jobs is not None), refused=refused)
 
 
@@ -114,9 +113,9 @@ def _lines(file: Path) -> Iterator[tuple[str, bytes]]:
         with sys.stdin.buffer if str(file) == "-" else open_regular(file) as opened:
             text = opened.read(MAX_LIST_BYTES + 1)
     except OSError as error:
-        raise ValueError(worded("{} cannot be read: {}; give a file of jobs", file, error.strerror)) from None
+        raise BadInput("{} cannot be read: {}; give a file of jobs", file, error.strerror) from None
     if len(text) > MAX_LIST_BYTES:
-        raise ValueError(worded("{} is larger than {} bytes, the limit; make several of it", file, MAX_LIST_BYTES))
+        raise BadInput("{} is larger than {} bytes, the limit; make several of it", file, MAX_LIST_BYTES)
     for number, line in enumerate(text.split(b"\n"), 1):
         if line.strip():
             yield f"line {number}", line
@@ -125,12 +124,12 @@ def _lines(file: Path) -> Iterator[tuple[str, bytes]]:
 def _row(line: bytes) -> dict[str, Any]:
     row = parse_json(line)
     if not isinstance(row, dict) or "workflow" not in row:
-        raise ValueError(worded("{} names no workflow; write a job as {}", short(row), EXAMPLE))
+        raise BadInput("{} names no workflow; write a job as {}", short(row), EXAMPLE)
     for key, value in row.items():
         if key not in KINDS:
-            raise ValueError(worded("a job has no {}; {}", short(key), Names().offer(key, KINDS)))
+            raise BadInput("a job has no {}; {}", short(key), Names().offer(key, KINDS))
         if not isinstance(value, KINDS[key]):
-            raise ValueError(worded("{} is {}; write a job as {}", key, short(value), EXAMPLE))
+            raise BadInput("{} is {}; write a job as {}", key, short(value), EXAMPLE)
     return row
 
 
@@ -150,7 +149,7 @@ def in_folders(points: Sequence[Point], template: str) -> list[Point]:
             mark, number = _mark(point.folder), number + 1
         if point.origin and mark in taken:
             words = "{} would write into {}, as {} does; give each an out of its own, or name them by --name"
-            raise ValueError(worded(words, point.origin, point.folder, taken[mark]))
+            raise BadInput(words, point.origin, point.folder, taken[mark])
         taken[mark], placed[index] = point.origin, point
     return placed
 
@@ -183,14 +182,14 @@ def _filled(template: str, point: Point) -> Point:
     try:
         for literal, token, spec, conversion in string.Formatter().parse(template):
             if token is not None and (token not in tokens or conversion):
-                raise ValueError(worded("there is no {}; {}", f"{{{token}}}", Names().offer(token, tokens)))
+                raise BadInput("there is no {}; {}", f"{{{token}}}", Names().offer(token, tokens))
             text += literal + ("" if token is None else folder_name(format(tokens[token], spec or ""), most=60))
     except (ValueError, TypeError) as error:
-        raise ValueError(worded("--name {}: {}", template, error)) from None
+        raise BadInput("--name {}: {}", template, error) from None
     parts = [folder_name(part, most=100) for part in text.split("/")]
     if not all(parts):
         words = "--name {} gives {}; write a name, such as {{workflow}}-{{index:04}}"
-        raise ValueError(worded(words, template, short(text)))
+        raise BadInput(words, template, short(text))
     return replace(point, folder=point.folder.joinpath(*parts))
 
 
@@ -218,7 +217,7 @@ def share(job: Headless, text: str, environment: Mapping[str, str]) -> Headless:
     match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text.strip())
     if not match or int(match[1]) >= int(match[2]):
         words = "{} gives {}, which is no share; write --shard I/N with I from 0 to N-1, such as 0/3"
-        raise ValueError(worded(words, why, short(text)))
+        raise BadInput(words, why, short(text))
     num_runs = len(job.points) + len(job.refused)
     mine = range(int(match[1]) + 1, num_runs + 1, int(match[2]))
     told = logger.info if why == "--shard" else logger.warning

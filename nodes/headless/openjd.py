@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...parallel.wording import worded
+from ...parallel.errors import BadInput
 from ..graph.graph import Param
 from ..graph.problems import short
 from .job import read_points, split_set, used_at
@@ -25,7 +25,7 @@ def template(
     """As plain data. A task has `chunk` values of the whole number that has most of them; `more` are options of `run`.
     Raises `GraphError` or `ValueError`."""
     if braces := next((text for text in (*settings, *sweeps, *more) if "{{" in text), None):
-        raise ValueError(worded("{} has {{{{, which means a parameter in a template; leave it out", short(braces)))
+        raise BadInput("{} has {{{{, which means a parameter in a template; leave it out", short(braces))
     graph = read_workflow(file)
     points = read_points(file, graph, settings=split_set(settings), sweeps=sweeps, allowed=())
     swept = {
@@ -34,7 +34,7 @@ def template(
     tasks = {name: _task(name, values) for name, values in swept.items()}
     whole = [name for name, task in tasks.items() if task["type"] == "INT" and min(swept[name]) >= 0]
     if chunk > 1 and not whole:
-        raise ValueError(worded("--chunk {} has nothing to group; sweep whole numbers, as --sweep seed=1..4", chunk))
+        raise BadInput("--chunk {} has nothing to group; sweep whole numbers, as --sweep seed=1..4", chunk)
     if chunk > 1:
         chunks = {"defaultTaskCount": chunk, "rangeConstraint": "NONCONTIGUOUS"}
         tasks[max(whole, key=lambda name: len(swept[name]))] |= {"type": "CHUNK[INT]", "chunks": chunks}

@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
+from ...parallel.errors import BadInput
 from ...parallel.machine.now import devices_now
 from ...parallel.progress import title_of
-from ...parallel.wording import worded
 from ...pipelines.models.regular_file import open_regular, parse_strict
 from ...pipelines.place import check_cores, checked, names_plan, read_place
 from ...pipelines.values import Place
@@ -88,7 +88,7 @@ def rerun_shown(
     """
     then, folder = read_manifest(path), path if path.is_dir() else path.parent
     if then.graph is None:
-        raise ValueError(worded("{} holds no workflow, since an older version wrote it; run its workflow's file", path))
+        raise BadInput("{} holds no workflow, since an older version wrote it; run its workflow's file", path)
     if out.resolve() == folder.resolve():
         raise ValueError(f"--out {out} is the folder of this very run, whose files it would replace; give another")
     place, missing = _place(then, devices, plan)
@@ -129,7 +129,7 @@ def read_manifest(path: Path) -> Manifest:
         why = f"{short('.'.join(map(str, first['loc'])))}: {first['msg']}"
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", "") or str(error)
-    raise ValueError(worded("{} is no manifest of a run ({}); give the manifest.json that a run left", path, why))
+    raise BadInput("{} is no manifest of a run ({}); give the manifest.json that a run left", path, why)
 
 
 def differences(told: Iterable[tuple[str, str, Any, Any]]) -> list[Difference]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ...parallel.errors import BadInput
 from ...parallel.wording import worded
 from ...pipelines.models.source import exists, split_source
 from ..files.audio_files import read_audio_metadata
@@ -50,9 +51,7 @@ def read_workflow(path: Path) -> Graph:
         text = metadata["prompt"]
         graph = from_comfy(read_chunk(text), SPECS, path.stem)
     else:
-        raise ValueError(
-            worded("{} carries no workflow; use a picture, video or sound as latentloom or ComfyUI saved it", path)
-        )
+        raise BadInput("{} carries no workflow; use a picture, video or sound as latentloom or ComfyUI saved it", path)
     is_old = NOISE_KEY not in metadata and HALF.search(text + metadata.get(VALUES_KEY, ""))
     return drawn_by_diffusers(graph) if is_old else graph
 

@@ -14,9 +14,9 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...parallel.errors import BadInput
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress
-from ...parallel.errors import BadInput
 from ...pipelines.forecast.plans import AUTO, Wanted, is_guided, why_not
 from ...pipelines.models.describe import compiles, why_not_compiled
 from ...pipelines.place import named_plan, names_plan

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from ...parallel.progress import SILENT, Progress
 from ...parallel.errors import BadInput
+from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests, settling, shape
 from ...pipelines.models import describe
 from ...pipelines.models.describe import card_of

@@ -2,8 +2,8 @@
 
 from typing import Annotated, Literal
 
-from ...parallel.progress import SILENT, Progress
 from ...parallel.errors import BadInput
+from ...parallel.progress import SILENT, Progress
 from ...parallel.wording import worded
 from ...pipelines.values import Audio, Video
 from ..files.audio_files import check_audio, check_audio_file, read_audio, sound_bytes, write_audio

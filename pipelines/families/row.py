@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...parallel.wording import worded
+from ...parallel.errors import BadInput
 from ..values import as_bytes
 from .family import Card, Family, Line
 
@@ -314,12 +314,9 @@ def check_channels(tensor: Tensor, channels: int, *, title: str) -> None:
 def check_text(embeddings: Tensor, width: int, *, title: str) -> None:
     """Refuse text that another model of the same family encoded."""
     if embeddings.shape[-1] != width:
-        raise ValueError(
-            worded(
-                "the text was encoded {} wide, but this {} model reads {}; encode the text with the "
-                "model that denoises",
-                embeddings.shape[-1],
-                title,
-                width,
-            )
+        raise BadInput(
+            "the text was encoded {} wide, but this {} model reads {}; encode the text with the model that denoises",
+            embeddings.shape[-1],
+            title,
+            width,
         )

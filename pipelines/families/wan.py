@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...parallel.wording import worded
+from ...parallel.errors import BadInput
 from .family import Card, Family, OnStep, Parts
 from .row import Configs, check_channels, check_text, latent_width, repeated, warn_if_cut
 
@@ -92,9 +92,7 @@ def encode_text(parts: Parts, request: EncodeText) -> tuple[dict[str, Tensor], d
     """Padded with zeros to `text_length` tokens."""
     text_length = request.text_length
     if not 1 <= text_length <= LONGEST_TEXT:
-        raise ValueError(
-            worded("text length {}: {} reads from 1 to {} tokens", text_length, FAMILY.title, LONGEST_TEXT)
-        )
+        raise BadInput("text length {}: {} reads from 1 to {} tokens", text_length, FAMILY.title, LONGEST_TEXT)
     return _encode(parts, request.prompt, text_length), _encode(parts, request.negative_prompt, text_length)
 
 

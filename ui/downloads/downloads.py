@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...parallel.errors import LoomError, code_of
+from ...parallel.errors import BadInput, LoomError, code_of
 from ...parallel.wording import worded
 from ...pipelines.hub.child import SILENT_S, HubProcess, fetching
 from ...pipelines.hub.fetching import free_bytes, had_bytes, is_whole, name_commit, remove
@@ -188,7 +188,7 @@ class Downloads:
         """Into the queue, counted against this user. Raises `ValueError`, and `NoRoom`."""
         under_way = sum(each.is_under_way and user in each.users for each in self._records.values())
         if under_way >= MOST_UNDER_WAY:
-            raise ValueError(worded("{} models are being fetched for you; wait for one, or cancel it", under_way))
+            raise BadInput("{} models are being fetched for you; wait for one, or cancel it", under_way)
         self._check_room(user, record.model, self._records.get(record.id))
         # who cancelled it does not want it back because another asks; where it failed, all still wait for it
         is_given_up = record.state == "cancelled"
@@ -243,9 +243,7 @@ class Downloads:
                     return
                 if (now := time.monotonic()) - mark_time > SLOW_S:
                     if 0 < told["bytes"] - mark_bytes < SLOW_BYTES:  # none at all: what came is being checked
-                        raise NotFetched(
-                            worded("{} came too slowly to wait for it; try again, which goes on", record.model.id)
-                        )
+                        raise NotFetched("{} came too slowly to wait for it; try again, which goes on", record.model.id)
                     mark_time, mark_bytes = now, told["bytes"]
                 with self._lock:
                     if not self._is_newest(record.id, number):

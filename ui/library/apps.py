@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from ...nodes.graph.graph import Graph, graph_from_plain, graph_to_plain
-from ...parallel.wording import worded
+from ...parallel.errors import BadInput
 from ..contract.app import App
 from ..errors import NotHere
 from ..store.quota import Quota, size_of
@@ -133,13 +133,11 @@ def check_publishable(graph: Graph, inputs: Path) -> None:
         for text in _texts_in(value):
             name = PurePosixPath(text.strip()).name
             if NAME.fullmatch(name) and (inputs / name).is_file():
-                raise ValueError(
-                    worded(
-                        "{} names {}, which you uploaded and nobody else can read; make it a parameter without a "
-                        "value, so that everybody brings a file of their own, save that, and publish it",
-                        place,
-                        name,
-                    )
+                raise BadInput(
+                    "{} names {}, which you uploaded and nobody else can read; make it a parameter without a "
+                    "value, so that everybody brings a file of their own, save that, and publish it",
+                    place,
+                    name,
                 )
 
 

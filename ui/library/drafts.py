@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...nodes.files.atomic import write_atomic
-from ...parallel.wording import worded
+from ...parallel.errors import BadInput
 from ..contract.kept import Draft, DraftWithGraph
 from ..errors import NotHere
 from ..store.paging import FIRST_ROWS, page_of
@@ -67,9 +67,7 @@ class Drafts:
         text = json.dumps({**head.model_dump(), "graph": graph}, ensure_ascii=False)
         data = text.encode(errors="replace")  # half a character
         if len(data) > MAX_BYTES:
-            raise ValueError(
-                worded("the draft has {} bytes; at most {} are kept; make it smaller", len(data), MAX_BYTES)
-            )
+            raise BadInput("the draft has {} bytes; at most {} are kept; make it smaller", len(data), MAX_BYTES)
         # One at a time, so that two tabs that save at once are both counted. The new draft is on the disk before the
         # oldest goes, so that a full disk costs none.
         with self._lock:

@@ -8,6 +8,7 @@ from pathlib import Path
 from ...nodes.files.atomic import write_atomic
 from ...nodes.files.thumbnails import picture_facts, picture_thumbnail
 from ...nodes.graph.graph import Graph, graph_to_plain
+from ...parallel.errors import BadInput
 from ...parallel.wording import worded
 from ..contract.app import App
 from ..contract.kept import NamedGraph, Workflow, WorkflowVersion, WorkflowWithGraph
@@ -146,7 +147,7 @@ class Library:
             self._head(user, id)
         facts = picture_facts(file, name=PICTURE)
         if facts.width * facts.height > MAX_THUMB_PIXELS:
-            raise ValueError(worded("{} is {} x {}; send a smaller one", PICTURE, facts.width, facts.height))
+            raise BadInput("{} is {} x {}; send a smaller one", PICTURE, facts.width, facts.height)
         small = picture_thumbnail(file, side=THUMB_SIDE, name=PICTURE, format="PNG")
         with self._lock:
             path = self._folder(user, self._head(user, id).id) / THUMB

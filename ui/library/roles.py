@@ -24,7 +24,7 @@ from ...nodes.graph.graph import Graph, Link, ParamRef
 from ...nodes.graph.ready import Ready
 from ...nodes.graph.spec import InputSpec, NodeSpec
 from ...nodes.graph.unfolding.subs import with_subs
-from ...parallel.wording import worded
+from ...parallel.errors import BadInput
 from ..contract.bodies import Value
 from .app_form import fed, fields_of
 
@@ -90,15 +90,15 @@ def roles_of(prepared: Ready, *, is_app: bool = False) -> Roles:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, ("meta", KEY, *first["loc"])))
-        raise ValueError(worded("{} of the workflow is wrong: {}; correct it", where, first["msg"].lower())) from None
+        raise BadInput("{} of the workflow is wrong: {}; correct it", where, first["msg"].lower()) from None
     types = with_subs(graph, prepared.types)
     owners = {name: prepared.specs.get(name) or types.get(node.type) for name, node in graph.nodes.items()}
     params, free = list(_params(prepared, owners)), list(_free(graph, owners))
     there = {place.name: place for place in (*params, *free)}
     named = [said.prompt, *said.size, said.seed, *said.image, said.mask, said.n, said.seconds, said.frames]
     if missing := [name for name in named if name and name not in there]:
-        raise ValueError(
-            worded("meta.{} of the workflow names {}, which is no input that may be set; correct it", KEY, missing[0])
+        raise BadInput(
+            "meta.{} of the workflow names {}, which is no input that may be set; correct it", KEY, missing[0]
         )
     found = params if is_app else [*params, *free]
 

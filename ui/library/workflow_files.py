@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ...nodes.graph.graph import Graph
 from ...nodes.graph.resolve import param_values
-from ...parallel.wording import worded
+from ...parallel.errors import BadInput
 from ..contract.kept import WorkflowVersion
 from ..store.user_files import ID, read_graph_file, read_record, write_record
 
@@ -55,7 +55,7 @@ def remove_workflow(folder: Path) -> None:
         folder.rename(gone)
     except OSError as error:
         why = error.strerror or str(error)
-        raise ValueError(worded("the workflow cannot be deleted ({}); make {} writable", why, folder.parent)) from None
+        raise BadInput("the workflow cannot be deleted ({}); make {} writable", why, folder.parent) from None
     shutil.rmtree(gone, ignore_errors=True)
 
 

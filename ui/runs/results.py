@@ -10,6 +10,7 @@ from typing import Any
 
 from ...nodes.files.atomic import write_atomic
 from ...nodes.files.thumbnails import picture_thumbnail, sound_thumbnail, video_thumbnail
+from ...parallel.errors import BadInput
 from ...parallel.wording import worded
 from ...pipelines.models.regular_file import read_regular
 from ..contract.bodies import MarkBody
@@ -75,9 +76,7 @@ class Boards:
         with self._lock:
             known = self._read(user)
             if any(other.name.casefold() == board.name.casefold() and other.id != board.id for other in known.values()):
-                raise ValueError(
-                    worded("there is a board {!r} already; use it, or choose another name", board.name[:50])
-                )
+                raise BadInput("there is a board {!r} already; use it, or choose another name", board.name[:50])
             is_new = board.id not in known
             self._quota.check(user, "boards", num_bytes=len(board.model_dump_json()), count=int(is_new))
             path = self._path(user, board.id)
@@ -203,7 +202,7 @@ class Results:
         file = self.path(user, id)
         _, made = self._find(user, id)
         if made.kind != "video":
-            raise ValueError(worded("{} is no video, so no frame of it can stand for it; choose a video", made.name))
+            raise BadInput("{} is no video, so no frame of it can stand for it; choose a video", made.name)
         data = video_thumbnail(file, side=THUMB_SIDE, frame=frame)
         write_atomic(user_files.thumbnail_path(self._data_dir, user, id), data, is_private=True)
         self._book.mark(user, {id: {"poster": frame}})
@@ -244,12 +243,10 @@ def _marked(made: MadeFile, change: MarkBody, boards: Mapping[str, Board]) -> di
     tags = _changed(made.tags, change.add_tags, change.remove_tags)
     on = _changed((id for id in made.boards if id in boards), change.add_boards, change.remove_boards)
     if len(tags) > MOST_TAGS:
-        raise ValueError(
-            worded("{} would have {} tags, and {} are kept; take some away first", made.name, len(tags), MOST_TAGS)
-        )
+        raise BadInput("{} would have {} tags, and {} are kept; take some away first", made.name, len(tags), MOST_TAGS)
     if len(on) > MOST_BOARDS:
-        raise ValueError(
-            worded("{} would be on {} boards, and {} are kept; take it off some first", made.name, len(on), MOST_BOARDS)
+        raise BadInput(
+            "{} would be on {} boards, and {} are kept; take it off some first", made.name, len(on), MOST_BOARDS
         )
     is_starred = made.is_starred if change.star is None else change.star
     return {"is_starred": is_starred, "tags": tags, "boards": on}

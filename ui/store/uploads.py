@@ -20,6 +20,7 @@ from anyio import CapacityLimiter, to_thread
 from ...nodes.files import thumbnails
 from ...nodes.files.atomic import replacing
 from ...nodes.files.picture_files import MAX_PIXELS
+from ...parallel.errors import BadInput
 from ...parallel.machine.folders import private
 from ...parallel.wording import worded
 from ...pipelines.models.regular_file import sha256_of
@@ -69,9 +70,7 @@ class Intake:
                         file.write(chunk)
             except OSError as error:
                 reason = (error.strerror or str(error)).lower()
-                raise ValueError(
-                    worded("the server's disk does not take the file ({}); tell who runs it", reason)
-                ) from None
+                raise BadInput("the server's disk does not take the file ({}); tell who runs it", reason) from None
             yield path
 
     async def look(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

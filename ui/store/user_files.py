@@ -18,6 +18,7 @@ from ...nodes.files.atomic import write_atomic
 from ...nodes.graph.graph import Graph, graph_text, read_graph
 from ...nodes.graph.problems import MAX_BYTES, GraphError
 from ...nodes.headless.workflow_files import PICTURES, SOUNDS, VIDEOS
+from ...parallel.errors import BadInput
 from ...parallel.wording import SAID, known_in, remember, worded
 from ...pipelines.models.regular_file import read_regular
 from ..contract.run import Kind
@@ -40,7 +41,7 @@ def checked_name(name: str) -> str:
     name = name.strip()
     if not name or len(name) > MAX_NAME or _has_controls(name):
         got = f"has {len(name)} characters" if len(name) > MAX_NAME else f"is {name[:50]!r}"
-        raise ValueError(worded("the name {}; give 1 to {} characters, without line breaks", got, MAX_NAME))
+        raise BadInput("the name {}; give 1 to {} characters, without line breaks", got, MAX_NAME)
     return name
 
 
@@ -48,13 +49,11 @@ def checked_folder(folder: str) -> str:
     """`a/b`, or nothing for the top. A folder is a label: it never becomes a path. Raises `ValueError`."""
     parts = [part.strip() for part in folder.split("/") if part.strip()]
     if len(folder) > MAX_FOLDER or len(parts) > MAX_DEPTH or _has_controls(folder) or {".", ".."} & set(parts):
-        raise ValueError(
-            worded(
-                "the folder is {!r}; give names with / between them, at most {} deep and {} characters in all",
-                folder[:50],
-                MAX_DEPTH,
-                MAX_FOLDER,
-            )
+        raise BadInput(
+            "the folder is {!r}; give names with / between them, at most {} deep and {} characters in all",
+            folder[:50],
+            MAX_DEPTH,
+            MAX_FOLDER,
         )
     return "/".join(parts)
 
@@ -161,7 +160,7 @@ def graph_bytes(graph: Graph) -> bytes:
     except UnicodeEncodeError:
         raise ValueError("the workflow holds half a character (a lone surrogate); write that text anew") from None
     if len(data) > MAX_BYTES:
-        raise ValueError(worded("the workflow has {} bytes; at most {} are kept; split it", len(data), MAX_BYTES))
+        raise BadInput("the workflow has {} bytes; at most {} are kept; split it", len(data), MAX_BYTES)
     return data
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from starlette.concurrency import run_in_threadpool
 
+from ...parallel.errors import BadInput
 from ...parallel.machine import now
 from ...parallel.machine.now import DeviceNow
-from ...parallel.wording import worded
 from ...pipelines.place import check_cores, read_place
 from ...pipelines.values import Place
 from ..live.live import Live
@@ -59,12 +59,10 @@ def asked_place(devices: str, plan: str, *, own: Place, here: Sequence[str]) -> 
     """
     place = read_place(devices.strip() or ",".join(own.devices), plan.strip() or own.plan, here=here)
     if own.devices and (foreign := sorted(set(place.devices) - set(own.devices))):
-        raise ValueError(
-            worded(
-                "the run asks for {}, but this server works on {}; name some of these",
-                ", ".join(foreign),
-                ", ".join(own.devices),
-            )
+        raise BadInput(
+            "the run asks for {}, but this server works on {}; name some of these",
+            ", ".join(foreign),
+            ", ".join(own.devices),
         )
     if len(place.devices) > len(own.devices):
         check_cores(place)

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from ...nodes.execution.events import Event
 from ...nodes.execution.failure import NodeFailed
 from ...nodes.execution.watch import ENDS, Token
-from ...parallel.errors import LoomError, RankFailed
+from ...parallel.errors import BadInput, LoomError, RankFailed
 from ...parallel.pool.server_process import calling
 from ...parallel.wording import worded
 from ...pipelines import doors
@@ -72,12 +72,10 @@ class _Process:
         threading.Thread(target=self._own, name="worker", daemon=True).start()
         self._has_begun.wait()
         if self._problem is not None:
-            raise ValueError(
-                worded(
-                    "the process in which runs are made cannot be started ({}); end other programs, or look "
-                    "at this system's limits",
-                    self._problem.strerror or self._problem,
-                )
+            raise BadInput(
+                "the process in which runs are made cannot be started ({}); end other programs, or look "
+                "at this system's limits",
+                self._problem.strerror or self._problem,
             )
 
     @property

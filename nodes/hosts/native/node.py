@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from ....parallel.plan import ParallelPlan
 from ....parallel.errors import BadInput
+from ....parallel.plan import ParallelPlan
 from ....parallel.wording import worded
 from ....pipelines import place as places
 from ....pipelines.values import Place

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ....parallel.errors import BadInput
 from ....parallel.group import Axis
 from ....parallel.plan import ParallelPlan
 from ....parallel.progress import Progress
 from ....parallel.ranks.seat import Seat
 from ....parallel.spatial import LEAST_ROWS
-from ....parallel.errors import BadInput
 from ....pipelines.values import Place
 from .border import ranks_at
 from .patches import tampered

@@ -5,8 +5,8 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from ....parallel.progress import SILENT, Progress
 from ....parallel.errors import BadInput
+from ....parallel.progress import SILENT, Progress
 from ....pipelines.place import LEFT_OPEN, read_plan
 from ....pipelines.signatures.table import class_names, signature_of
 from ....pipelines.values import Audio, Image, Video
