@@ -9,9 +9,9 @@ from ..contract.bodies import DownloadBody, Empty, HubBody
 from ..contract.kept import Download, HubLook, Upload, UploadKind, UploadRow
 from ..downloads.downloads import Downloads
 from ..server import Server
-from ..store.paging import FIRST_ROWS
+from ..store.paging import FIRST_ROWS, Before, Limit
 from .graphs import FileName, file_name
-from .requests import CONFLICT, Before, Id, Limit, User, sends, takes
+from .requests import CONFLICT, Id, User, sends, takes
 
 UploadPath = Annotated[str, Path(max_length=200, description="What `POST /uploads` called it.")]
 

@@ -12,8 +12,8 @@ from ..access.answers import HEADERS, picture
 from ..contract.bodies import DraftBody, Empty, NewWorkflowBody, RenameBody, SaveBody
 from ..contract.kept import Draft, DraftWithGraph, NamedGraph, Token, Workflow, WorkflowVersion, WorkflowWithGraph
 from ..server import Server
-from ..store.paging import FIRST_ROWS
-from .requests import CONFLICT, Before, Id, Limit, User, sends, takes
+from ..store.paging import FIRST_ROWS, Before, Limit
+from .requests import CONFLICT, Id, User, sends, takes
 
 Search = Annotated[str, Query(max_length=200)]
 Number = Annotated[int | None, Query(ge=1, le=1_000_000)]

@@ -6,7 +6,9 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
 
 from ...nodes.files.atomic import write_atomic
 from ...nodes.files.thumbnails import picture_thumbnail, sound_thumbnail, video_thumbnail
@@ -18,7 +20,7 @@ from ..errors import NotHere
 from ..live.state import MadeFile, RunRecord
 from ..settings import Settings
 from ..store import user_files
-from ..store.paging import FIRST_ROWS, MAX_PROMPT, page_of, short_values
+from ..store.paging import FIRST_ROWS, MAX_PROMPT, Before, Limit, page_of, short_values
 from ..store.quota import Quota
 from .runs import Runs
 from .search import terms_of
@@ -30,6 +32,22 @@ MOST_TAGS_TOLD = 1000
 MOST_MAKERS_TOLD = 1000
 
 Found = tuple[RunRecord, MadeFile]
+
+
+class ResultFilter(BaseModel):
+    """Which results a list has; what is empty asks for nothing."""
+
+    search: Annotated[
+        str,
+        Field(max_length=400, description="Words, and what values were: `star steps:16 tag:best is:starred -blue`."),
+    ] = ""
+    batch: Annotated[str, Field(max_length=64)] = ""
+    kind: Kind | None = None
+    board: Annotated[str, Field(max_length=64)] = ""
+    workflow: Annotated[str, Field(max_length=200, description="The whole name of the workflow.")] = ""
+    starred: bool = False
+    limit: Limit = FIRST_ROWS
+    before: Before = ""
 
 
 class Boards:
@@ -106,37 +124,24 @@ class Results:
         self._data_dir = settings.data_dir
         self._book = runs.book
 
-    def list(
-        self,
-        user: str,
-        *,
-        search: str = "",
-        batch: str = "",
-        kind: Kind | None = None,
-        board: str = "",
-        workflow: str = "",
-        starred: bool = False,
-        limit: int = FIRST_ROWS,
-        before: str = "",
-    ) -> builtins.list[Result]:
-        """Newest first, at most `limit`, behind the one whose id is `before`; `workflow` is a whole name. Raises
-        `NotHere`."""
+    def list(self, user: str, asked: ResultFilter) -> builtins.list[Result]:
+        """Newest first. Raises `NotHere`."""
         boards = self.boards.of(user)
-        terms = terms_of(search, boards={id: each.name for id, each in boards.items()})
+        terms = terms_of(asked.search, boards={id: each.name for id, each in boards.items()})
 
         def is_asked(run: RunRecord, made: MadeFile) -> bool:
             return (
-                (not batch or run.batch == batch)
-                and (kind is None or made.kind == kind)
-                and (not board or board in made.boards)
-                and (not workflow or run.name == workflow)
-                and (not starred or made.is_starred)
+                asked.batch in ("", run.batch)
+                and asked.kind in (None, made.kind)
+                and asked.board in ("", *made.boards)
+                and asked.workflow in ("", run.name)
+                and (made.is_starred or not asked.starred)
                 and all(term(run, made) for term in terms)
             )
 
         # the last row that was seen is a place in the list, whatever its marks are by now
-        found = [(run, made) for run, made in self._all(user) if made.id == before or is_asked(run, made)]
-        rows = page_of(found, lambda each: each[1].id, limit=limit, before=before)
+        found = [(run, made) for run, made in self._all(user) if made.id == asked.before or is_asked(run, made)]
+        rows = page_of(found, lambda each: each[1].id, limit=asked.limit, before=asked.before)
         return [_result(*each, boards) for each in rows]
 
     def get(self, user: str, id: str) -> Result:
