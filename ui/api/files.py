@@ -36,7 +36,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
     async def upload_file(request: Request, user: User, x_name: FileName = "") -> Upload:
         """Keep a picture or sound (the body) as an input; `path` is what Load Image or Load Audio takes. The ending of
         `X-Name` tells a sound."""
-        async with intake.body(request) as file:
+        async with intake.file(request.stream()) as file:
             return await intake.look(uploads.add, user, file_name(x_name), file)
 
     @router.get("/uploads")

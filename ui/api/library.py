@@ -75,7 +75,7 @@ def _add_parts(router: APIRouter, server: Server) -> None:
     @router.put("/workflows/{id}/thumb", status_code=204, openapi_extra=takes("image/*"))
     async def write_workflow_thumbnail(id: Id, request: Request, user: User) -> None:
         """Any picture (the body); it is made small and written anew."""
-        async with server.intake.body(request) as file:
+        async with server.intake.file(request.stream()) as file:
             await server.intake.look(library.put_thumbnail, user, id, file)
 
     @router.get("/workflows/{id}/file", responses=sends("application/json"))
