@@ -97,11 +97,7 @@ class Drafts:
         if user not in self._heads:
             paths = [path for path in self._folder(user).glob("*.json") if KEY.fullmatch(path.stem)]
             drafts = {path.stem: read_record(path, DraftWithGraph) for path in paths}
-            self._heads[user] = {
-                key: Draft(**draft.model_dump(exclude={"graph", "key"}), key=key)
-                for key, draft in drafts.items()
-                if draft
-            }
+            self._heads[user] = {key: Draft(**{**dict(draft), "key": key}) for key, draft in drafts.items() if draft}
         return self._heads[user]
 
     def _folder(self, user: str) -> Path:

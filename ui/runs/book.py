@@ -152,7 +152,6 @@ class RunBook:
                 return
             self.lines.add_made(run, made)
             self._hold(state.with_results(run, (*run.made, made)), is_kept=False)
-        self._live.count(run.user, "results")
 
     def end(self, id: str, outcome: Outcome) -> None:
         with self._lock:
@@ -163,8 +162,6 @@ class RunBook:
             self._put(run)
             self.tally.end(run)
             self._show_queue()
-        if run.made:
-            self._live.count(run.user, "results")
 
     def begin_again(self, id: str, *, is_blamed: bool) -> None:
         """What made a run is gone: it waits again, before all others, and is given up when `is_blamed` too often."""
@@ -180,8 +177,6 @@ class RunBook:
             else:
                 self.tally.end(again)
             self._show_queue()
-        if before.made:
-            self._live.count(before.user, "results")
 
     def cancel(self, user: str, ids: Sequence[str] | None = None) -> list[str]:
         """These runs of the user's, or all of his; those that are cancelled now. A waiting run is over; a running one
@@ -242,8 +237,6 @@ class RunBook:
                 self._forget_batch(user, run.batch)
             self._live.remove_run(user, id)
             self._show_queue()
-        if run.made:
-            self._live.count(user, "results")
         return run
 
     def _forget_batch(self, user: str, batch: str) -> None:
@@ -254,9 +247,7 @@ class RunBook:
     def forget_made(self, user: str, id: str, made_id: str) -> None:
         with self._lock:
             run = self.with_nodes(self.get(user, id))
-            self._makers.pop(made_id, None)
             self._put(state.with_results(run, (each for each in run.made if each.id != made_id)))
-        self._live.count(user, "results")
 
     def mark(self, user: str, changes: Mapping[str, Mapping[str, Any]]) -> None:
         """Change what a user says of results, by id. Raises `NotHere` before any is, `ValueError` of a full disk."""
@@ -308,6 +299,8 @@ class RunBook:
         old = before.made if before else ()
         num_bytes = sum(made.bytes for made in run.made) - sum(made.bytes for made in old)
         self.records.quota.add(run.user, "results", num_bytes=num_bytes, count=len(run.made) - len(old))
+        if before and (old or run.made):  # also of what stays: the run's seconds and plan are told with it
+            self._live.count(run.user, "results")
 
     def _show_queue(self) -> None:
         runs = [self._runs[id] for id in (*self._cancels, *self._queue.ids)]

@@ -73,9 +73,7 @@ class RunWorkers:
 
     def close(self, timeout_s: float) -> None:
         """End the runs under way at their next step; a new server begins them again. Waits so long for all of them."""
-        with self._changed:
-            self._is_closing = True
-            self._changed.notify_all()
+        self.drain(0.0)
         self._book.stop_all()
         end = time.monotonic() + timeout_s
         for thread in self._threads:
