@@ -4,7 +4,6 @@ What was read is kept by path, size and times of change, so that the same files 
 """
 
 import hashlib
-import json
 import logging
 import threading
 from collections.abc import Sequence
@@ -13,18 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import RootModel
+
 from ...nodes.execution.models_used import ModelFacts, name_of, weights_of
-from ...nodes.files.atomic import write_atomic
-from ...nodes.graph.problems import parse_json
 from ...parallel.errors import Cancelled
-from ...pipelines.models.regular_file import check_regular, open_regular, read_regular
+from ...pipelines.models.regular_file import check_regular, open_regular
 from ...pipelines.models.source import resolve_source
 from ...pipelines.models.tensor_file import TensorFile
 from ...pipelines.values import Model
 from ..contract.run import FileHash, Hashing
 from ..errors import NotHere
 from ..settings import Settings
-from ..store.user_files import fresh_id
+from ..store.user_files import fresh_id, read_record, write_record
 from .runs import Runs
 
 logger = logging.getLogger("latentloom")
@@ -33,6 +32,7 @@ CHUNK_BYTES = 8 << 20
 MOST_UNDER_WAY = 4  # of one user: each may read hundreds of GiB
 MOST_JOBS = 256
 MOST_KEPT = 4096  # files whose hashes are remembered
+Kept = RootModel[dict[str, str]]  # of each its hash, by its mark
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Hashes:
         self._thread = ThreadPoolExecutor(1, "hashes")
         self._jobs: dict[str, _Job] = {}
         self._kept_path = settings.data_dir / "hashes.json"
-        self._kept = _read_kept(self._kept_path)
+        self._kept = (read_record(self._kept_path, Kept) or Kept({})).root
 
     def ask(self, user: str, run: str, node: str) -> Hashing:
         """Begin to read a node's model. Raises `NotHere`, and `ValueError` where it may not be read, or is another."""
@@ -162,7 +162,7 @@ class Hashes:
             while len(self._kept) > MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
             try:
-                write_atomic(self._kept_path, json.dumps(self._kept, indent=0).encode(), is_private=True)
+                write_record(self._kept_path, Kept(self._kept))
             except ValueError as error:  # they are read again after a restart
                 logger.warning("the hashes of models were not kept: %s", error)
         return digest.hexdigest()
@@ -171,11 +171,3 @@ class Hashes:
 def _mark(path: Path) -> str:
     found = check_regular(path)
     return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino} {path}"
-
-
-def _read_kept(path: Path) -> dict[str, str]:
-    try:
-        found = parse_json(read_regular(path))
-        return {str(mark): str(sha256) for mark, sha256 in found.items()}
-    except (OSError, ValueError, AttributeError):
-        return {}
