@@ -100,9 +100,8 @@ class RunBook:
                 self.records.write(run)
             if answered is not None:  # last: without it a server was killed that had told nobody of the runs
                 self.records.write_answer(answered)
+                self.answers.hold(answered)
             with self._lock:
-                if answered is not None:
-                    self.answers.hold(answered)
                 self._queue.add(runs)
                 for run in runs:
                     self._hold(run)

@@ -1,6 +1,7 @@
 """The results of all runs: pictures, videos and sounds by id, with what made them; and boards, named sets of them."""
 
 import builtins
+import contextlib
 import threading
 import time
 from collections import Counter, defaultdict
@@ -20,7 +21,7 @@ from ..errors import NotHere
 from ..live.state import MadeFile, RunRecord
 from ..settings import Settings
 from ..store import user_files
-from ..store.paging import FIRST_ROWS, MAX_PROMPT, Before, Limit, page_of, short_values
+from ..store.paging import FIRST_ROWS, MAX_PROMPT, MAX_ROWS, Before, Limit, page_of, short_values
 from ..store.quota import Quota
 from .runs import Runs
 from .search import terms_of
@@ -28,8 +29,6 @@ from .search import terms_of
 THUMB_SIDE = 384
 MOST_TAGS = 32  # of one result; so many boards, too, may have it
 MOST_BOARDS = 32
-MOST_TAGS_TOLD = 1000
-MOST_MAKERS_TOLD = 1000
 
 Found = tuple[RunRecord, MadeFile]
 
@@ -170,16 +169,16 @@ class Results:
         ]
 
     def makers(self, user: str) -> builtins.list[Maker]:
-        """The names of the workflows that made the user's results, in order; at most `MOST_MAKERS_TOLD`."""
+        """The names of the workflows that made the user's results, in order; at most `MAX_ROWS`."""
         counts = Counter(run.name for run, _ in self._all(user) if run.name)
         rows = sorted(counts.items(), key=lambda each: each[0].casefold())
-        return [Maker(name=name, count=count) for name, count in rows[:MOST_MAKERS_TOLD]]
+        return [Maker(name=name, count=count) for name, count in rows[:MAX_ROWS]]
 
     def tags(self, user: str) -> builtins.list[TagRow]:
-        """All that the user gave, those of most results first; at most `MOST_TAGS_TOLD`."""
+        """All that the user gave, those of most results first; at most `MAX_ROWS`."""
         counts = Counter(tag for _, made in self._all(user) for tag in made.tags)
         rows = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
-        return [TagRow(tag=tag, count=count) for tag, count in rows[:MOST_TAGS_TOLD]]
+        return [TagRow(tag=tag, count=count) for tag, count in rows[:MAX_ROWS]]
 
     def path(self, user: str, id: str) -> Path:
         """The picture, video or sound itself. Raises `NotHere`, also when the file is gone or became a link."""
@@ -215,10 +214,9 @@ class Results:
         return self.get(user, id)
 
     def delete(self, user: str, id: str) -> None:
-        run, made = self._find(user, id)
-        file = self._output_dir / made.path
-        if user_files.is_own_file(file, self._output_dir / run.folder):
-            file.unlink(missing_ok=True)
+        run, _ = self._find(user, id)
+        with contextlib.suppress(NotHere):
+            self.path(user, id).unlink(missing_ok=True)
         user_files.thumbnail_path(self._data_dir, user, id).unlink(missing_ok=True)
         self._book.forget_made(user, run.id, id)
 

@@ -232,8 +232,7 @@ class Runs:
 
     def delete(self, user: str, id: str) -> None:
         """Forget a run that does not run, and remove the files that it made; what else is in its folder stays."""
-        run = self.book.with_nodes(self.book.get(user, id))
-        self.book.remove(user, id)
+        run = self.book.remove(user, id)
         folder = self._settings.output_dir / run.folder
         for name in (*(made.path for made in run.made), f"{run.folder}/{MANIFEST_FILE}"):
             if is_own_file(file := self._settings.output_dir / name, folder):
