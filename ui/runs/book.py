@@ -159,7 +159,6 @@ class RunBook:
             if run.state == "done":
                 self._took[run.batch] = run.seconds
             self._put(run)
-            self.tally.end(run)
             self._show_queue()
 
     def begin_again(self, id: str, *, is_blamed: bool) -> None:
@@ -173,8 +172,6 @@ class RunBook:
             if again.state == "waiting":
                 self._queue.add([again])
                 self.tally.begin_again()
-            else:
-                self.tally.end(again)
             self._show_queue()
 
     def cancel(self, user: str, ids: Sequence[str] | None = None) -> list[str]:
@@ -186,8 +183,7 @@ class RunBook:
             waiting = [run for run in runs if run.state == "waiting"]
             self._queue.remove({run.id for run in waiting})
             for run in waiting:
-                self._put(over := state.ended(run, Outcome(state="cancelled"), now=time.time()))
-                self.tally.end(over)
+                self._put(state.ended(run, Outcome(state="cancelled"), now=time.time()))
             for run in runs:
                 if run.state == "running":
                     self._put(run.model_copy(update={"is_ending": True}))
@@ -288,6 +284,8 @@ class RunBook:
         # nodes of runs that are over stay on the disk alone, if they are there
         before = self._runs.get(run.id)
         self._count_made(before, run)
+        if before and run.is_over and not before.is_over:
+            self.tally.end(run)
         for made in before.made if before else ():
             self._makers.pop(made.id, None)
         self._runs[run.id] = run.model_copy(update={"nodes": {}}) if run.is_over and is_kept else run
