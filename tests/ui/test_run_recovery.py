@@ -95,7 +95,7 @@ def test_a_run_that_ends_while_the_server_does_is_done(tmp_path: Path) -> None:
     records = RunRecords(tmp_path)
     book = RunBook(records, Live())
     book.add([make("a" * 16, "waiting")], gated("gate"))
-    assert book.begin_next()
+    assert book.begin_next(lambda run: True)
     book.stop_all()
     book.end("a" * 16, Outcome(state="done"))
     assert [run.state for run in records.all()] == ["done"]

@@ -112,7 +112,7 @@ def _add_drafts(router: APIRouter, server: Server) -> None:
     @router.put("/drafts/{key}")
     def put_draft(key: Id, body: DraftBody, user: User) -> Draft:
         """What is on a canvas; it need not be a sound workflow."""
-        return drafts.put(user, key, body.graph, workflow_id=body.workflow_id, base_version=body.base_version)
+        return drafts.put(user, key, body)
 
     @router.delete("/drafts/{key}", status_code=204)
     def delete_draft(key: Id, user: User) -> None:

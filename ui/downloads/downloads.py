@@ -22,7 +22,7 @@ from ..errors import Conflict, DownloadsOff, NoRoom
 from ..live.live import Live
 from ..settings import Settings
 from ..store.quota import FREE_BYTES, Quota, sized
-from ..store.user_files import checked_id, fresh_id, nothing, write_record
+from ..store.user_files import fresh_id, nothing, write_record
 from .records import Looks, Pace, Record, as_left, check_disk, kept_in
 
 logger = logging.getLogger("latentloom")
@@ -34,11 +34,10 @@ SLOW_S, SLOW_BYTES = 600.0, 1 << 20  # what comes slower than this keeps all oth
 class Downloads:
     """Threads share it. `close` it: what is under way then goes on when the server starts again."""
 
-    def __init__(self, settings: Settings, live: Live, *, quota: Quota, silent_s: float = SILENT_S) -> None:
+    def __init__(self, settings: Settings, live: Live, *, quota: Quota) -> None:
         self._is_allowed = settings.allows_downloads
         self._live = live
         self._quota = quota
-        self._silent_s = silent_s
         self._looks = Looks()
         self._folder = settings.data_dir / "downloads"  # a file for each
         self._lock = threading.RLock()
@@ -238,7 +237,7 @@ class Downloads:
                     return
                 self._process = process
             mark_time, mark_bytes = time.monotonic(), had
-            for told in process.events(silent_s=self._silent_s):
+            for told in process.events(silent_s=SILENT_S):
                 if "bytes" not in told:
                     return
                 if (now := time.monotonic()) - mark_time > SLOW_S:
@@ -288,7 +287,7 @@ class Downloads:
         return found
 
     def _find(self, user: str, id: str) -> Record:
-        record = self._records.get(checked_id(id, "download"))
+        record = self._records.get(id)
         if record is None or user not in record.users:
             raise nothing(id, "download")
         return record

@@ -113,9 +113,7 @@ class RunBook:
             self._forget_batch(user, batch)
             raise
 
-    def begin_next(
-        self, fits: Callable[[RunRecord], bool] = lambda run: True
-    ) -> tuple[RunRecord, threading.Event] | None:
+    def begin_next(self, fits: Callable[[RunRecord], bool]) -> tuple[RunRecord, threading.Event] | None:
         """The first of the queue is running from now on; None when nobody waits, or it does not fit."""
         with self._lock:
             if not self._queue.waiting or not fits(self._runs[id := self._queue.waiting[0].id]):

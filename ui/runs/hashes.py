@@ -7,7 +7,7 @@ import hashlib
 import logging
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,12 +37,13 @@ Kept = RootModel[dict[str, str]]  # of each its hash, by its mark
 
 @dataclass
 class _Job:
-    """Its state changes under the lock, and once it is running, in the thread that hashes alone."""
+    """Its state changes in the thread that reads it, or as it is cancelled before."""
 
     user: str
     files: Sequence[tuple[TensorFile, str]]  # each with its name, which tells no path of the server
     told: Hashing  # as its user is told of it
     cancel: threading.Event = field(default_factory=threading.Event)
+    reading: Future[None] = field(init=False)
 
     @property
     def is_under_way(self) -> bool:
@@ -87,7 +88,7 @@ class Hashes:
                 id=fresh_id(), source=facts.source, state="waiting", done_bytes=0, total_bytes=total, files=(), error=""
             )
             self._jobs[told.id] = job = _Job(user, files, told)
-        self._thread.submit(self._work, job)
+            job.reading = self._thread.submit(self._work, job)
         return told
 
     def get(self, user: str, id: str) -> Hashing:
@@ -97,9 +98,8 @@ class Hashes:
         """What is over stays as it is. Raises `NotHere`."""
         job = self._find(user, id)
         job.cancel.set()
-        with self._lock:
-            if job.told.state == "waiting":
-                job.put(state="cancelled")
+        if job.reading.cancel():
+            job.put(state="cancelled")
 
     def close(self) -> None:
         with self._lock:
@@ -128,10 +128,7 @@ class Hashes:
         return [(file, name_of(file, found.folder)) for file in files]
 
     def _work(self, job: _Job) -> None:
-        with self._lock:
-            if job.told.state != "waiting":
-                return
-            job.put(state="running")
+        job.put(state="running")
         try:
             for file, name in job.files:
                 found = FileHash(name=name, num_bytes=file.size_bytes, sha256=self._hash(job, file.path))
@@ -141,8 +138,7 @@ class Hashes:
             state, error = "cancelled", ""
         except OSError as failure:
             state, error = "failed", f"a file could not be read ({failure.strerror or failure}); try again"
-        with self._lock:
-            job.put(state=state, error=error)
+        job.put(state=state, error=error)
 
     def _hash(self, job: _Job, path: Path) -> str:
         """Raises `Cancelled`, and `OSError`."""

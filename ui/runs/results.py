@@ -83,7 +83,7 @@ class Boards:
 
     def get(self, user: str, id: str) -> Board:
         with self._lock:
-            found = self._read(user).get(user_files.checked_id(id, "board"))
+            found = self._read(user).get(id)
         if found is None:
             raise user_files.nothing(id, "board")
         return found

@@ -16,8 +16,6 @@ from ..live.state import Outcome, RunRecord
 from ..worker.work import WorkerLost, stopped
 from .book import RunBook
 
-Execute = Callable[[RunRecord, Callable[[Event], None], Token], Outcome]
-
 
 class RunWorkers:
     """At most `width` runs are under way at a time, and beside one another only those that put the devices into as many
@@ -28,7 +26,7 @@ class RunWorkers:
         self,
         width: int,
         book: RunBook,
-        execute: Execute,
+        execute: Callable[[RunRecord, Callable[[Event], None], Token], Outcome],
         *,
         starts: NextOn = steps_began,
         groups: Callable[[RunRecord], int] = lambda run: 1,
