@@ -34,10 +34,11 @@ SLOW_S, SLOW_BYTES = 600.0, 1 << 20  # what comes slower than this keeps all oth
 class Downloads:
     """Threads share it. `close` it: what is under way then goes on when the server starts again."""
 
-    def __init__(self, settings: Settings, live: Live, *, quota: Quota) -> None:
+    def __init__(self, settings: Settings, live: Live, *, quota: Quota, silent_s: float = SILENT_S) -> None:
         self._is_allowed = settings.allows_downloads
         self._live = live
         self._quota = quota
+        self._silent_s = silent_s
         self._looks = Looks()
         self._folder = settings.data_dir / "downloads"  # a file for each
         self._lock = threading.RLock()
@@ -237,7 +238,7 @@ class Downloads:
                     return
                 self._process = process
             mark_time, mark_bytes = time.monotonic(), had
-            for told in process.events(silent_s=SILENT_S):
+            for told in process.events(silent_s=self._silent_s):
                 if "bytes" not in told:
                     return
                 if (now := time.monotonic()) - mark_time > SLOW_S:
