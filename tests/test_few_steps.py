@@ -29,7 +29,7 @@ from latentloom.parallel.progress import Progress
 from latentloom.pipelines import placement, stages
 from latentloom.pipelines.values import Conditioning, Image, Latents, Place, to_plain
 from latentloom.ui.live.live import Live
-from latentloom.ui.runs.results import Results
+from latentloom.ui.runs.results import ResultFilter, Results
 from latentloom.ui.runs.runs import Runs
 from latentloom.ui.settings import Settings
 from latentloom.ui.store.uploads import inputs_folder
@@ -259,12 +259,12 @@ def test_the_page_has_the_first_picture_of_a_batch_before_the_last_is_packed(
         results = Results(settings, runs)
         made = {"batch": ("Batch", {}), "save": ("LoomSaveImage", {"image": "@batch.image", "name": "star"})}
         [id] = runs.submit("ada", graph(made)).runs
-        until(lambda: results.list("ada"))
-        [first] = results.list("ada")
+        until(lambda: results.list("ada", ResultFilter()))
+        [first] = results.list("ada", ResultFilter())
         assert runs.get("ada", id).state == "running" and first.name == "star-0.png"
         assert runs.get("ada", id).nodes["save"].files == (first.id,)
         assert results.path("ada", first.id).read_bytes()[:4] == b"\x89PNG"
         shown.set()
         ended = finished(runs, "ada", id)
         assert [each.name for each in ended.made] == ["star-0.png", "star-1.png", "star-2.png"]
-        assert ended.made[0].id == first.id and len(results.list("ada")) == 3
+        assert ended.made[0].id == first.id and len(results.list("ada", ResultFilter())) == 3

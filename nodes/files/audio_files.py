@@ -51,10 +51,13 @@ def read_audio(path: Path, *, start: float = 0.0, duration: float = 0.0, name: s
         stream = _stream(container, name)
         rate, channels = stream.rate, stream.layout.nb_channels
         first = round(start * rate)
-        end = _end(container, stream)
+        # How many samples there are by the header. MP3 has none: what FFmpeg says of it is a guess.
+        told = 0 if container.format.name == "mp3" else round(_length_s(container, stream) * rate)
+        # The last block of AAC is filled up; its container knows how far.
+        end = max(1, told) if container.format.name.startswith("mov") and stream.duration else 1 << 62
         if duration:
             end = min(end, first + max(1, round(duration * rate)))
-        if (min(end, _told_end(container, stream)) - first) * channels > MAX_SAMPLES:
+        if (min(end, told) - first) * channels > MAX_SAMPLES:
             raise ValueError(_too_long(name, rate, channels))
         pieces, count = [], 0
         for piece in _pieces(container, stream, name):
@@ -176,19 +179,6 @@ def _stream(container: InputContainer, name: str) -> AudioStream:
     if not 1 <= channels <= MAX_CHANNELS:
         raise BadInput("{} has {} channels; 1 to {} are taken: mix it to fewer", name, channels, MAX_CHANNELS)
     return stream
-
-
-def _end(container: InputContainer, stream: AudioStream) -> int:
-    """How many samples to take of a whole file. The last block of AAC is filled up; its container knows how far."""
-    if container.format.name.startswith("mov") and stream.duration and stream.time_base:
-        return max(1, round(stream.duration * stream.time_base * stream.rate))
-    return 1 << 62
-
-
-def _told_end(container: InputContainer, stream: AudioStream) -> int:
-    """How many samples the file's header says that there are, before any is decoded. MP3 has none: what FFmpeg says of
-    it is a guess."""
-    return 0 if container.format.name == "mp3" else round(_length_s(container, stream) * stream.rate)
 
 
 def _length_s(container: InputContainer, stream: AudioStream) -> float:

@@ -68,9 +68,7 @@ def read_picture(path: Path, *, max_pixels: int = MAX_PIXELS, remedy: str = "mak
     return pixels.repeat(1, 1, 1, 3) if pixels.shape[3] == 1 else pixels
 
 
-def read_channel(
-    path: Path, channel: Channel, *, max_pixels: int = MAX_PIXELS, remedy: str = "make it smaller"
-) -> Tensor:
+def read_channel(path: Path, channel: Channel, *, max_pixels: int, remedy: str) -> Tensor:
     """1 H W floats in 0..1 of one channel, upright; alpha is 1 where the picture is opaque. Raises `ValueError` as
     `read_picture` does, and for a picture without alpha."""
     read = functools.partial(_channel, channel=channel)

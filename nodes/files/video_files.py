@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -125,7 +126,14 @@ def read_video(
         most = max_pixels // max(1, stream.width * stream.height)
         if max(1, cut.frames) > most:  # before the first is decoded
             raise ValueError(_too_many(path, stream, most=most, max_pixels=max_pixels, remedy=remedy))
-        for frame in _cut(container.decode(stream), cut, check):
+
+        def decoded() -> Iterator[VideoFrame]:
+            for frame in container.decode(stream):
+                check()
+                yield frame
+
+        end = cut.start + (cut.frames - 1) * cut.every + 1 if cut.frames else None
+        for frame in itertools.islice(decoded(), cut.start, end, cut.every):
             if (frame.width, frame.height) != (stream.width, stream.height):
                 raise BadInput("{} has frames of several sizes; save it again at one size", path)
             if len(taken) == most:
@@ -146,16 +154,6 @@ def read_video(
     for index, frame in enumerate(taken):
         pixels[index] = torch.from_numpy(frame)
     return pixels.div_(255), fps / cut.every
-
-
-def _cut(frames: Iterator[VideoFrame], cut: Cut, check: Callable[[], None]) -> Iterator[VideoFrame]:
-    last = cut.start + (cut.frames - 1) * cut.every if cut.frames else None
-    for index, frame in enumerate(frames):
-        check()
-        if index >= cut.start and (index - cut.start) % cut.every == 0:
-            yield frame
-        if index == last:
-            return
 
 
 def _too_many(path: Path, stream: VideoStream, *, most: int, max_pixels: int, remedy: str) -> str:

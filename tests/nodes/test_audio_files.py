@@ -157,7 +157,9 @@ def test_too_long_a_sound_is_refused_while_it_is_read(tmp_path: Path, monkeypatc
     monkeypatch.setattr(audio_files, "MAX_SAMPLES", RATE)
     with pytest.raises(ValueError, match=r"more than 8,000 samples .* set a duration"):
         read_audio(tmp_path / "a.flac")
-    monkeypatch.setattr(audio_files, "_told_end", lambda container, stream: 0)  # a header that says less than is there
+    monkeypatch.setattr(
+        audio_files, "_length_s", lambda container, stream: 0.0
+    )  # a header that says less than is there
     with pytest.raises(ValueError, match=r"more than 8,000 samples .* set a duration"):
         read_audio(tmp_path / "a.flac")
     assert read_audio(tmp_path / "a.flac", start=0.5).waveform.shape == (1, 2, 4000)

@@ -11,6 +11,7 @@ from PIL import Image
 
 from latentloom.nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain, read_graph
 from latentloom.nodes.registry import SPECS
+from latentloom.ui.contract.bodies import DraftBody
 from latentloom.ui.errors import Conflict, NoRoom, NotHere
 from latentloom.ui.library import drafts, library, workflow_files
 from latentloom.ui.library.library import Library
@@ -210,7 +211,7 @@ def test_a_file_that_cannot_be_read_for_a_while_is_not_put_aside(
     shelf: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id = shelf.create("ada", workflow(1), name="star", folder="mine").id
-    shelf.drafts.put("ada", "tab", {"name": "half"})
+    shelf.drafts.put("ada", "tab", DraftBody(graph={"name": "half"}))
 
     def refuse(path: Path, *arguments: Any) -> Any:
         raise OSError(errno.EMFILE, "Too many open files", str(path))
@@ -267,7 +268,7 @@ def test_a_damaged_version_is_put_aside_and_the_others_open(shelf: Library, tmp_
 
 def test_drafts_keep_whatever_was_on_the_canvas(shelf: Library, tmp_path: Path) -> None:
     plain = {"name": "half", "nodes": {"x": {"type": "Unknown", "odd": [1, {"deep": "\ud800"}]}}}
-    shelf.drafts.put("ada", "tab-1", plain, workflow_id="abc", base_version=4)
+    shelf.drafts.put("ada", "tab-1", DraftBody(graph=plain, workflow_id="abc", base_version=4))
     again = Library(settings_in(tmp_path), Live()).drafts
     [listed] = again.list("ada")
     assert (listed.key, listed.name, listed.workflow_id) == ("tab-1", "half", "abc")
@@ -280,7 +281,7 @@ def test_drafts_keep_whatever_was_on_the_canvas(shelf: Library, tmp_path: Path) 
 
 
 def test_a_draft_that_is_being_written_is_not_listed(shelf: Library, tmp_path: Path) -> None:
-    shelf.drafts.put("ada", "tab", {"name": "half"})
+    shelf.drafts.put("ada", "tab", DraftBody(graph={"name": "half"}))
     [path] = tmp_path.glob("data/users/*/drafts/tab.json")
     path.with_name(".tab-x1y2.json").write_text('{"key": "tab", "na')
     again = Library(settings_in(tmp_path), Live()).drafts
@@ -291,13 +292,13 @@ def test_a_draft_that_is_being_written_is_not_listed(shelf: Library, tmp_path: P
 def test_draft_keys_are_no_paths_and_drafts_are_bounded(shelf: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     for key in ("../x", "a/b", "", "x" * 65, "a.b"):
         with pytest.raises(NotHere, match="no key"):
-            shelf.drafts.put("ada", key, {})
+            shelf.drafts.put("ada", key, DraftBody(graph={}))
     monkeypatch.setattr(drafts, "MAX_BYTES", 200)
     with pytest.raises(ValueError, match="make it smaller"):
-        shelf.drafts.put("ada", "a", {"text": "x" * 200})
+        shelf.drafts.put("ada", "a", DraftBody(graph={"text": "x" * 200}))
     monkeypatch.setattr(drafts, "MAX_DRAFTS", 2)
     for key in "abc":
-        shelf.drafts.put("ada", key, {})
+        shelf.drafts.put("ada", key, DraftBody(graph={}))
     assert {each.key for each in shelf.drafts.list("ada")} == {"b", "c"}
 
 

@@ -13,7 +13,7 @@ from latentloom.nodes.registry import SPECS as REAL
 from latentloom.ui.contract.bodies import MarkBody
 from latentloom.ui.errors import NoRoom, NotHere
 from latentloom.ui.live.state import MadeFile, RunRecord
-from latentloom.ui.runs.results import MOST_TAGS, Boards, Results
+from latentloom.ui.runs.results import MOST_TAGS, Boards, ResultFilter, Results
 from latentloom.ui.runs.runs import Runs
 from latentloom.ui.runs.search import terms_of
 from latentloom.ui.store import quota
@@ -35,16 +35,19 @@ def ids(found: list[Any]) -> list[str]:
 
 
 def test_marks_are_kept_found_and_there_after_a_restart(runs: Runs, results: Results, tmp_path: Path) -> None:
-    newest, middle, oldest = ids(results.list("ada"))
+    newest, middle, oldest = ids(results.list("ada", ResultFilter()))
     board = results.boards.add("ada", "Stars")
     change = MarkBody(ids=[newest, oldest], star=True, add_tags=[" night  sky ", "best"], add_boards=[board.id])
     [one, two] = results.mark("ada", change)
     assert (one.is_starred, one.tags, one.boards) == (True, ("night sky", "best"), (board.id,))
     assert ids([one, two]) == [newest, oldest]
     results.mark("ada", MarkBody(ids=[oldest], star=False, remove_tags=["best"]))
-    assert ids(results.list("ada", starred=True)) == [newest]
-    assert ids(results.list("ada", board=board.id)) == [newest, oldest]
-    found = {search: ids(results.list("ada", search=search)) for search in ("tag:best", "-is:starred", "board:star")}
+    assert ids(results.list("ada", ResultFilter(starred=True))) == [newest]
+    assert ids(results.list("ada", ResultFilter(board=board.id))) == [newest, oldest]
+    found = {
+        search: ids(results.list("ada", ResultFilter(search=search)))
+        for search in ("tag:best", "-is:starred", "board:star")
+    }
     assert found == {"tag:best": [newest], "-is:starred": [middle, oldest], "board:star": [newest, oldest]}
     [row] = results.board_rows("ada")
     assert (row.count, row.cover) == (2, newest)
@@ -59,7 +62,7 @@ def test_marks_are_kept_found_and_there_after_a_restart(runs: Runs, results: Res
 
 
 def test_marks_are_the_users_own_and_bounded(results: Results) -> None:
-    [id, *_] = ids(results.list("ada"))
+    [id, *_] = ids(results.list("ada", ResultFilter()))
     board = results.boards.add("bob", "bobs")
     for mark in (MarkBody(ids=[id], star=True), MarkBody(ids=[id], add_tags=["x"])):
         with pytest.raises(NotHere):
@@ -119,7 +122,7 @@ def test_values_and_dates_find_results(search: str, is_found: bool) -> None:
 
 
 def test_a_result_becomes_an_input_without_a_way_over_the_page(results: Results, tmp_path: Path) -> None:
-    [id, *_] = ids(results.list("ada"))
+    [id, *_] = ids(results.list("ada", ResultFilter()))
     uploads = Uploads(tmp_path / "data")
     kept = uploads.copy("ada", results.path("ada", id))
     assert (kept.kind, kept.width, kept.height) == ("image", 8, 8)
@@ -134,9 +137,11 @@ def test_a_result_becomes_an_input_without_a_way_over_the_page(results: Results,
 def test_results_are_found_by_the_whole_name_of_their_workflow(runs: Runs, results: Results) -> None:
     finished(runs, "ada", runs.submit("ada", pictured(name="stars")).runs[0])
     finished(runs, "ada", runs.submit("ada", pictured(name="stars too")).runs[0])
-    assert [result.workflow_name for result in results.list("ada", workflow="stars")] == ["stars"]
-    own = results.list("ada", limit=1)[0].workflow_name
-    assert own == "stars too" and results.list("bob", workflow="stars") == []
+    assert [result.workflow_name for result in results.list("ada", ResultFilter(workflow="stars"))] == ["stars"]
+    own = results.list("ada", ResultFilter(limit=1))[0].workflow_name
+    assert own == "stars too" and results.list("bob", ResultFilter(workflow="stars")) == []
     rows = results.makers("ada")
     assert [(row.name, row.count) for row in rows if row.name.startswith("stars")] == [("stars", 1), ("stars too", 1)]
-    assert sum(row.count for row in rows) == sum(bool(each.workflow_name) for each in results.list("ada"))
+    assert sum(row.count for row in rows) == sum(
+        bool(each.workflow_name) for each in results.list("ada", ResultFilter())
+    )

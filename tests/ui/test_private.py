@@ -11,6 +11,7 @@ from PIL import Image
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.pipelines.doctor.system import system_checks
 from latentloom.ui.access.connections import NOT_ACCEPTED, Seldom
+from latentloom.ui.contract.bodies import DraftBody
 from latentloom.ui.server import Server
 from support.toy_server import copying, finished
 
@@ -30,7 +31,7 @@ def test_all_that_a_server_keeps_is_for_its_account_and_its_results_are_not(
     id = server.library.create("local", graph).id
     server.library.put_thumbnail("local", id, tmp_path / "cat.png")
     server.library.share("local", id)
-    server.library.drafts.put("local", "a", {"text": "a"})
+    server.library.drafts.put("local", "a", DraftBody(graph={"text": "a"}))
     run = finished(server.runs, "local", server.runs.submit("local", graph).runs[0])
     (made,) = [file for node in run.nodes.values() for file in node.files]
     server.results.thumbnail("local", made)

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from latentloom.nodes.graph.graph import graph_from_plain
+from latentloom.ui.contract.bodies import DraftBody
 from latentloom.ui.errors import NoRoom
 from latentloom.ui.library.library import Library
 from latentloom.ui.live.live import Live
@@ -47,7 +48,7 @@ def test_what_is_counted_is_what_is_on_the_disk(tmp_path: Path, monkeypatch: pyt
     gone = shelf.duplicate("ada", id).id
     shelf.change("ada", gone, name="another")
     for key in ("a", "b", "a"):
-        shelf.drafts.put("ada", key, {"text": key * 100})
+        shelf.drafts.put("ada", key, DraftBody(graph={"text": key * 100}))
     shelf.drafts.delete("ada", "b")
     for _ in range(2):
         used = kept.used("ada")
@@ -139,12 +140,14 @@ def test_each_kind_has_its_limit_for_one_user_and_for_all(
         kept.check("eve", kind, num_bytes=1, count=1)
 
 
-def test_the_disk_itself_is_never_filled(tmp_path: Path) -> None:
+def test_the_disk_itself_is_never_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free = shutil.disk_usage(tmp_path).free
+    monkeypatch.setattr(quota, "FREE_BYTES", free * 2)
     with pytest.raises(NoRoom, match=r"disk has .* left, and .* stay free; delete some drafts, or tell who"):
-        Quota(tmp_path, free_bytes=free * 2).check("ada", "drafts", num_bytes=1)
+        Quota(tmp_path).check("ada", "drafts", num_bytes=1)
+    monkeypatch.setattr(quota, "FREE_BYTES", free // 2)
     with pytest.raises(NoRoom, match="disk has"):
-        Quota(tmp_path, user_bytes=free * 2, free_bytes=free // 2).check("ada", "results", num_bytes=free)
+        Quota(tmp_path, user_bytes=free * 2).check("ada", "results", num_bytes=free)
 
 
 def test_counting_looks_at_no_more_files_than_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,9 +155,9 @@ def test_counting_looks_at_no_more_files_than_change(tmp_path: Path, monkeypatch
     monkeypatch.setattr(quota, "size_of", lambda path: looked.append(path) or size_of(path))
     shelf = Library(settings_in(tmp_path), Live())
     for number in range(30):
-        shelf.drafts.put("ada", f"d{number}", {})
+        shelf.drafts.put("ada", f"d{number}", DraftBody(graph={}))
     looked.clear()
-    shelf.drafts.put("ada", "d3", {"more": 1})
+    shelf.drafts.put("ada", "d3", DraftBody(graph={"more": 1}))
     assert {path.name for path in looked} == {"d3.json"}
 
 

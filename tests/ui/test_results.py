@@ -22,7 +22,7 @@ from latentloom.pipelines.values import Audio, Video
 from latentloom.pipelines.values import Image as Pixels
 from latentloom.ui.errors import NotHere
 from latentloom.ui.live.state import MadeFile
-from latentloom.ui.runs.results import Results
+from latentloom.ui.runs.results import ResultFilter, Results
 from latentloom.ui.runs.runs import Runs
 from latentloom.ui.worker.work import behind, made_by, told_of
 from support.checkout import ROOT
@@ -40,7 +40,7 @@ def make(runs: Runs, user: str = "ada", **parts: Any) -> list[str]:
 
 def test_a_result_says_what_made_it(runs: Runs, results: Results) -> None:
     [run] = make(runs, sweep=["value=5,6"])[:1]
-    [result] = [each for each in results.list("ada") if each.run == run]
+    [result] = [each for each in results.list("ada", ResultFilter()) if each.run == run]
     assert (result.kind, result.name, result.width, result.height) == ("image", "star.png", 8, 8)
     assert (result.workflow_name, result.params, result.varied) == ("toy", {"value": 5}, {"value": 5})
     assert result.bytes > 0 and "path" not in result.model_dump()
@@ -49,22 +49,22 @@ def test_a_result_says_what_made_it(runs: Runs, results: Results) -> None:
 def test_they_come_newest_first_in_pages_and_by_batch(runs: Runs, results: Results) -> None:
     old = make(runs, sweep=["value=1..3"])
     new = make(runs)
-    listed = results.list("ada")
+    listed = results.list("ada", ResultFilter())
     assert [each.run for each in listed] == [*new, *reversed(old)]
-    assert results.list("ada", limit=2) == listed[:2]
-    assert results.list("ada", limit=2, before=listed[1].id) == listed[2:]
-    assert results.list("ada", batch=listed[1].batch) == listed[1:]
+    assert results.list("ada", ResultFilter(limit=2)) == listed[:2]
+    assert results.list("ada", ResultFilter(limit=2, before=listed[1].id)) == listed[2:]
+    assert results.list("ada", ResultFilter(batch=listed[1].batch)) == listed[1:]
 
 
 def test_every_word_of_a_search_must_be_there(runs: Runs, results: Results) -> None:
     make(runs, sweep=["value=11,22"])
-    assert [each.params["value"] for each in results.list("ada", search="STAR 22")] == [22]
-    assert results.list("ada", search="star moon") == []
+    assert [each.params["value"] for each in results.list("ada", ResultFilter(search="STAR 22"))] == [22]
+    assert results.list("ada", ResultFilter(search="star moon")) == []
 
 
 def test_the_thumbnail_is_a_webp_that_is_made_once(runs: Runs, results: Results, tmp_path: Path) -> None:
     make(runs)
-    [result] = results.list("ada")
+    [result] = results.list("ada", ResultFilter())
     data = results.thumbnail("ada", result.id)
     assert Image.open(io.BytesIO(data)).format == "WEBP"
     [kept] = (tmp_path / "data").glob("users/*/thumbs/*.webp")
@@ -74,7 +74,7 @@ def test_the_thumbnail_is_a_webp_that_is_made_once(runs: Runs, results: Results,
 
 def test_the_frame_that_is_chosen_stands_for_a_video(runs: Runs, results: Results, tmp_path: Path) -> None:
     make(runs)
-    [picture] = results.list("ada")
+    [picture] = results.list("ada", ResultFilter())
     with pytest.raises(ValueError, match="is no video, so no frame of it can stand for it; choose a video"):
         results.set_poster("ada", picture.id, 0)
     [run] = runs.submit("ada", gated("gate")).runs
@@ -94,11 +94,11 @@ def test_the_frame_that_is_chosen_stands_for_a_video(runs: Runs, results: Result
 
 def test_deleting_removes_the_file_the_thumbnail_and_the_entry(runs: Runs, results: Results, tmp_path: Path) -> None:
     [run] = make(runs)
-    [result] = results.list("ada")
+    [result] = results.list("ada", ResultFilter())
     path = results.path("ada", result.id)
     results.thumbnail("ada", result.id)
     results.delete("ada", result.id)
-    assert not path.exists() and results.list("ada") == []
+    assert not path.exists() and results.list("ada", ResultFilter()) == []
     assert list((tmp_path / "data").glob("users/*/thumbs/*")) == []
     assert runs.get("ada", run).nodes["save"].files == ()
     with pytest.raises(NotHere, match="no result"):
@@ -107,7 +107,7 @@ def test_deleting_removes_the_file_the_thumbnail_and_the_entry(runs: Runs, resul
 
 def test_a_file_that_became_a_link_is_not_given(runs: Runs, results: Results, tmp_path: Path) -> None:
     make(runs)
-    [result] = results.list("ada")
+    [result] = results.list("ada", ResultFilter())
     path = results.path("ada", result.id)
     secret = tmp_path / "secret.png"
     path.rename(secret)

@@ -16,7 +16,7 @@ from latentloom.ui.runs import runs as runs_module
 from latentloom.ui.runs.book import RunBook
 from latentloom.ui.runs.queue import RunQueue
 from latentloom.ui.runs.records import RunRecords
-from latentloom.ui.runs.results import Results
+from latentloom.ui.runs.results import ResultFilter, Results
 from support.toy_server import DEADLINE_S, OPEN, ORDER, REACHED, finished, gated, pictured, reset, runs_in, settings_in
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -59,7 +59,7 @@ def test_a_killed_server_loses_nothing(tmp_path: Path) -> None:
         assert REACHED["held"].wait(DEADLINE_S)
         assert runs.book.get("ada", held).note == AGAIN
         results = Results(settings_in(tmp_path), runs)
-        [result] = results.list("ada")
+        [result] = results.list("ada", ResultFilter())
         assert result.run == done and results.path("ada", result.id).is_file()
         for name in ("held", "a", "b", "other"):
             OPEN[name].set()
@@ -95,7 +95,7 @@ def test_a_run_that_ends_while_the_server_does_is_done(tmp_path: Path) -> None:
     records = RunRecords(tmp_path)
     book = RunBook(records, Live())
     book.add([make("a" * 16, "waiting")], gated("gate"))
-    assert book.begin_next()
+    assert book.begin_next(lambda run: True)
     book.stop_all()
     book.end("a" * 16, Outcome(state="done"))
     assert [run.state for run in records.all()] == ["done"]

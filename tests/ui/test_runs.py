@@ -294,8 +294,7 @@ def test_who_waits_is_told_how_long_the_others_take(tmp_path: Path, monkeypatch:
         OPEN["later"].set()
 
 
-def test_the_latest_preview_is_a_small_webp_and_few_are_kept(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentloom.ui.runs.runs.KEPT_PREVIEWS", 1)
+def test_the_latest_preview_is_a_small_webp_and_few_are_kept(runs: Runs) -> None:
     id = one(runs, gated("gate"))
     assert REACHED["gate"].wait(DEADLINE_S)
     data = runs.preview("ada", id, "gate")
@@ -305,6 +304,7 @@ def test_the_latest_preview_is_a_small_webp_and_few_are_kept(runs: Runs, monkeyp
     OPEN["gate"].set()
     finished(runs, "ada", id)
     assert runs.preview("ada", id, "gate") is data
+    runs._previews.budget_bytes = runs._previews.used_bytes  # there is room for one
     one(runs, gated("later"))
     assert REACHED["later"].wait(DEADLINE_S)
     assert runs.preview("ada", id, "gate") is None

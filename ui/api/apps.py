@@ -19,6 +19,7 @@ from ..contract.bodies import AppCheckBody, AppRunBody, PublishBody
 from ..contract.run import Result, Submitted
 from ..library.app_form import by_setting, check_values, form_of, is_shown, shapes_of, told_by_settings
 from ..runs.once import Asked
+from ..runs.results import ResultFilter
 from ..server import Server
 from ..store.paging import MAX_ROWS
 from ..views.devices import devices_now
@@ -105,5 +106,5 @@ def _add_guests(router: APIRouter, server: Server) -> None:
     def list_app_results(token: Id, user: User, run: RunId) -> list[Result]:
         """What a run of the user's made, first to last, without what the app does not show."""
         graph = apps.find(token).read()
-        made = results.list(user, batch=runs.book.get(user, run).batch, limit=MAX_ROWS)
+        made = results.list(user, ResultFilter(batch=runs.book.get(user, run).batch, limit=MAX_ROWS))
         return [each for each in reversed(made) if each.run == run and is_shown(graph, each.node)]

@@ -9,9 +9,9 @@ from ..contract.bodies import DownloadBody, Empty, HubBody
 from ..contract.kept import Download, HubLook, Upload, UploadKind, UploadRow
 from ..downloads.downloads import Downloads
 from ..server import Server
-from ..store.paging import FIRST_ROWS
+from ..store.paging import FIRST_ROWS, Before, Limit
 from .graphs import FileName, file_name
-from .requests import CONFLICT, Before, Id, Limit, User, sends, takes
+from .requests import CONFLICT, Id, User, sends, takes
 
 UploadPath = Annotated[str, Path(max_length=200, description="What `POST /uploads` called it.")]
 
@@ -36,7 +36,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
     async def upload_file(request: Request, user: User, x_name: FileName = "") -> Upload:
         """Keep a picture or sound (the body) as an input; `path` is what Load Image or Load Audio takes. The ending of
         `X-Name` tells a sound."""
-        async with intake.body(request) as file:
+        async with intake.file(request.stream()) as file:
             return await intake.look(uploads.add, user, file_name(x_name), file)
 
     @router.get("/uploads")

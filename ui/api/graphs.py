@@ -50,14 +50,14 @@ def add_routes(router: APIRouter, server: Server) -> None:
     @router.post("/open", openapi_extra=takes("application/json", "image/*", "video/*", "audio/*"))
     async def open_workflow(request: Request, x_name: FileName = "") -> NamedGraph:
         """The workflow in a file (the body): ours, ComfyUI's API format, or a result that carries one."""
-        async with server.intake.body(request) as path:
+        async with server.intake.file(request.stream()) as path:
             graph = await server.intake.look(open_file, path, name=file_name(x_name))
         return NamedGraph(name=graph.name, graph=graph_to_plain(graph))
 
     @router.post("/foreign", openapi_extra=takes("image/*"))
     async def look_at_foreign(request: Request) -> ForeignFacts | None:
         """What a picture of another program (the body) says of how it was made; null where it says nothing."""
-        async with server.intake.body(request) as path:
+        async with server.intake.file(request.stream()) as path:
             found = await server.intake.look(read_foreign, path)
         return None if found is None else ForeignFacts.model_validate(found)
 

@@ -12,8 +12,8 @@ from ..access.answers import HEADERS, picture
 from ..contract.bodies import DraftBody, Empty, NewWorkflowBody, RenameBody, SaveBody
 from ..contract.kept import Draft, DraftWithGraph, NamedGraph, Token, Workflow, WorkflowVersion, WorkflowWithGraph
 from ..server import Server
-from ..store.paging import FIRST_ROWS
-from .requests import CONFLICT, Before, Id, Limit, User, sends, takes
+from ..store.paging import FIRST_ROWS, Before, Limit
+from .requests import CONFLICT, Id, User, sends, takes
 
 Search = Annotated[str, Query(max_length=200)]
 Number = Annotated[int | None, Query(ge=1, le=1_000_000)]
@@ -75,7 +75,7 @@ def _add_parts(router: APIRouter, server: Server) -> None:
     @router.put("/workflows/{id}/thumb", status_code=204, openapi_extra=takes("image/*"))
     async def write_workflow_thumbnail(id: Id, request: Request, user: User) -> None:
         """Any picture (the body); it is made small and written anew."""
-        async with server.intake.body(request) as file:
+        async with server.intake.file(request.stream()) as file:
             await server.intake.look(library.put_thumbnail, user, id, file)
 
     @router.get("/workflows/{id}/file", responses=sends("application/json"))
@@ -112,7 +112,7 @@ def _add_drafts(router: APIRouter, server: Server) -> None:
     @router.put("/drafts/{key}")
     def put_draft(key: Id, body: DraftBody, user: User) -> Draft:
         """What is on a canvas; it need not be a sound workflow."""
-        return drafts.put(user, key, body.graph, workflow_id=body.workflow_id, base_version=body.base_version)
+        return drafts.put(user, key, body)
 
     @router.delete("/drafts/{key}", status_code=204)
     def delete_draft(key: Id, user: User) -> None:

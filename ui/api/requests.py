@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
-from fastapi import Depends, Header, Path, Query, Request, Response
+from fastapi import Depends, Header, Path, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 from starlette.concurrency import run_in_threadpool
@@ -18,7 +18,6 @@ from ..access.answers import error_answer, plain
 from ..access.auth import user_of
 from ..access.gate import JSON_BYTES, too_large
 from ..contract.shown import ErrorAnswer
-from ..store.paging import MAX_ROWS
 
 Responses = dict[int | str, dict[str, Any]]
 ERRORS: Responses = {
@@ -102,7 +101,8 @@ class LoomRoute(APIRoute):
 
     def _check_query(self, request: Request) -> None:
         # a misspelt one would be ignored, and the answer taken for what was asked
-        known = {field.alias for field in self.dependant.query_params}
+        asked = [(field.alias, field.field_info.annotation) for field in self.dependant.query_params]
+        known = {name for alias, kind in asked for name in getattr(kind, "model_fields", [alias])}  # of a model, all
         for name in request.query_params:
             if name not in known:
                 there = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
@@ -132,7 +132,6 @@ def _user(request: Request) -> str:
 User = Annotated[str, Depends(_user)]  # who asks
 # The id of a workflow, run, batch, result or draft, in a path.
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-Limit = Annotated[int, Query(ge=1, le=MAX_ROWS, description="Rows at most.")]
 Key = Annotated[
     str,
     Header(
@@ -142,6 +141,5 @@ Key = Annotated[
         "the runs of that are kept.",
     ),
 ]
-Before = Annotated[str, Query(max_length=128, description="The last row of the page before.")]
 # Of a node that was unfolded with `:` for each `/`.
 NodeName = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_]{0,63}(:[a-z0-9_]{1,64}){0,40}$")]

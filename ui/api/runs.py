@@ -15,16 +15,14 @@ from ..errors import NotHere
 from ..library.app_form import told_by_settings
 from ..library.named import named
 from ..runs.once import Asked
+from ..runs.results import ResultFilter
 from ..server import Server
-from ..store.paging import FIRST_ROWS
+from ..store.paging import FIRST_ROWS, Before, Limit
 from ..views.devices import accelerators, asked_place, devices_now
 from .following import MOST_WAIT_S, events, until_over
-from .requests import CONFLICT, KEYED, Before, Id, Key, Limit, NodeName, Responses, User, sends
+from .requests import CONFLICT, KEYED, Id, Key, NodeName, Responses, User, sends
 
 States = Annotated[list[run.State] | None, Query(description="Only runs in one of these states.")]
-Search = Annotated[
-    str, Query(max_length=400, description="Words, and what values were: `star steps:16 tag:best is:starred -blue`.")
-]
 BatchId = Annotated[str, Query(max_length=64, description="Only runs that one request started.")]
 WorkflowName = Annotated[str, Path(min_length=1, max_length=200)]
 Wait = Annotated[float, Query(ge=0, le=MOST_WAIT_S, description="Seconds to wait at most until it is over.")]
@@ -140,29 +138,9 @@ def _add_results(router: APIRouter, server: Server) -> None:
     results, uploads, intake = server.results, server.uploads, server.intake
 
     @router.get("/results")
-    def list_results(
-        user: User,
-        search: Search = "",
-        batch: Annotated[str, Query(max_length=64)] = "",
-        kind: run.Kind | None = None,
-        board: Annotated[str, Query(max_length=64)] = "",
-        workflow: Annotated[str, Query(max_length=200, description="The whole name of the workflow.")] = "",
-        starred: bool = False,
-        limit: Limit = FIRST_ROWS,
-        before: Before = "",
-    ) -> list[run.Result]:
+    def list_results(user: User, asked: Annotated[ResultFilter, Query()]) -> list[run.Result]:
         """Pictures, videos and sounds, newest first, with the beginning of what long texts they were made from."""
-        return results.list(
-            user,
-            search=search,
-            batch=batch,
-            kind=kind,
-            board=board,
-            workflow=workflow,
-            starred=starred,
-            limit=limit,
-            before=before,
-        )
+        return results.list(user, asked)
 
     @router.get("/results/{id}")
     def get_result(id: Id, user: User) -> run.Result:

@@ -164,12 +164,11 @@ class BoardBody(Body):
     name: Name
 
 
-HubId = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=200)]
 Commit = Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9a-f]{40}$")]
 
 
 class HubBody(Body):
-    id: HubId
+    id: Name
     """Of a model on the hub, such as Qwen/Qwen-Image."""
     revision: Text = ""
     """A branch, tag or commit; empty is the default."""

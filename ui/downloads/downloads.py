@@ -22,7 +22,7 @@ from ..errors import Conflict, DownloadsOff, NoRoom
 from ..live.live import Live
 from ..settings import Settings
 from ..store.quota import FREE_BYTES, Quota, sized
-from ..store.user_files import checked_id, fresh_id, nothing, write_record
+from ..store.user_files import fresh_id, nothing, write_record
 from .records import Looks, Pace, Record, as_left, check_disk, kept_in
 
 logger = logging.getLogger("latentloom")
@@ -286,7 +286,7 @@ class Downloads:
         return found
 
     def _find(self, user: str, id: str) -> Record:
-        record = self._records.get(checked_id(id, "download"))
+        record = self._records.get(id)
         if record is None or user not in record.users:
             raise nothing(id, "download")
         return record

@@ -5,12 +5,13 @@ but its parameters: it has a copy of its own, so that neither an edit nor the en
 runs is theirs in every way, so it may name no file that only the owner can read.
 """
 
+import json
 import re
 import secrets
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -99,7 +100,7 @@ class Apps:
 
     def of(self, user: str) -> list[Published]:
         """The user's, newest first."""
-        paths = [path for path in self._folder(user).glob("*.json") if ID.fullmatch(path.stem)]
+        paths = [path for path in self._path(user, "").parent.glob("*.json") if ID.fullmatch(path.stem)]
         found = [app for path in paths if (app := read_record(path, Published)) is not None]
         return sorted(found, key=lambda app: app.time, reverse=True)
 
@@ -119,20 +120,16 @@ class Apps:
                 self._links.drop(known.token)
             path.unlink(missing_ok=True)
 
-    def _folder(self, user: str) -> Path:
-        return user_folder(self._data_dir, user) / "apps"
-
     def _path(self, user: str, workflow: str) -> Path:
         """Of a workflow's id that was found in the library."""
-        return self._folder(user) / f"{workflow}.json"
+        return user_folder(self._data_dir, user) / "apps" / f"{workflow}.json"
 
 
 def check_publishable(graph: Graph, inputs: Path) -> None:
     """Raises `ValueError` where the workflow names a file among its owner's `inputs`."""
     for place, value in _values_of(graph):
-        for text in _texts_in(value):
-            name = PurePosixPath(text.strip()).name
-            if NAME.fullmatch(name) and (inputs / name).is_file():
+        for name in NAME.findall(json.dumps(value)):
+            if (inputs / name).is_file():
                 raise BadInput(
                     "{} names {}, which you uploaded and nobody else can read; make it a parameter without a "
                     "value, so that everybody brings a file of their own, save that, and publish it",
@@ -148,11 +145,3 @@ def _values_of(graph: Graph) -> Iterator[tuple[str, Any]]:
         for node, said in part["nodes"].items():
             for socket, value in (*said.get("inputs", {}).items(), *said.get("each", {}).items()):
                 yield f"{before}{node}.{socket}", value
-
-
-def _texts_in(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield from value.splitlines()
-    elif isinstance(value, list | dict):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts_in(each)

@@ -9,10 +9,10 @@ import re
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 from ...nodes.files.atomic import write_atomic
 from ...parallel.errors import BadInput
+from ..contract.bodies import DraftBody
 from ..contract.kept import Draft, DraftWithGraph
 from ..errors import NotHere
 from ..store.paging import FIRST_ROWS, page_of
@@ -46,25 +46,17 @@ class Drafts:
             raise NotHere("there is no such draft any more; open the workflow from the library")
         return draft
 
-    def put(
-        self,
-        user: str,
-        key: str,
-        graph: dict[str, Any],
-        *,
-        workflow_id: str | None = None,
-        base_version: int | None = None,
-    ) -> Draft:
+    def put(self, user: str, key: str, body: DraftBody) -> Draft:
         """Replace a draft. The graph is plain data of any kind. Raises `ValueError`."""
-        name = graph.get("name")
+        name = body.graph.get("name")
         head = Draft(
             key=key,
             name=name[:200] if isinstance(name, str) else "",
-            workflow_id=workflow_id,
-            base_version=base_version,
+            workflow_id=body.workflow_id,
+            base_version=body.base_version,
             updated=time.time(),
         )
-        text = json.dumps({**head.model_dump(), "graph": graph}, ensure_ascii=False)
+        text = json.dumps({**head.model_dump(), "graph": body.graph}, ensure_ascii=False)
         data = text.encode(errors="replace")  # half a character
         if len(data) > MAX_BYTES:
             raise BadInput("the draft has {} bytes; at most {} are kept; make it smaller", len(data), MAX_BYTES)
@@ -95,11 +87,7 @@ class Drafts:
         if user not in self._heads:
             paths = [path for path in self._folder(user).glob("*.json") if KEY.fullmatch(path.stem)]
             drafts = {path.stem: read_record(path, DraftWithGraph) for path in paths}
-            self._heads[user] = {
-                key: Draft(**draft.model_dump(exclude={"graph", "key"}), key=key)
-                for key, draft in drafts.items()
-                if draft
-            }
+            self._heads[user] = {key: Draft(**{**dict(draft), "key": key}) for key, draft in drafts.items() if draft}
         return self._heads[user]
 
     def _folder(self, user: str) -> Path:

@@ -218,7 +218,7 @@ class Library:
         return self._shown(user, head)
 
     def _head(self, user: str, id: str) -> Head:
-        if (head := self._heads_of(user).get(user_files.checked_id(id, "workflow"))) is None:
+        if (head := self._heads_of(user).get(id)) is None:
             raise user_files.nothing(id, "workflow")
         return head
 

@@ -1,6 +1,6 @@
 """Workflows by the names under which programs run them: saved ones, apps and templates; and what may be set of each."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -66,16 +66,11 @@ def models_of(library: Library, user: str) -> dict[str, Named]:
     """What others may be shown by name: the apps that the user has published, and the templates. Of two apps with one
     name the newer has it, the older its token."""
     found: dict[str, Named] = {}
-    for model in (*_apps(library, user), *_templates()):
+    apps = (Named(name=app.graph["name"], graph=app.read(), app=app) for app in library.apps.of(user))
+    for model in (*apps, *_templates()):
         name = model.app.token if model.app and model.name in found else model.name
         found.setdefault(name, model)
     return found
-
-
-def _apps(library: Library, user: str) -> Iterator[Named]:
-    for app in library.apps.of(user):
-        graph = app.read()
-        yield Named(name=graph.name, graph=graph, app=app)
 
 
 @cache

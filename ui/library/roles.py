@@ -106,13 +106,12 @@ def roles_of(prepared: Ready, *, is_app: bool = False) -> Roles:
         return next((place.name for place in found if is_it(place)), "")
 
     sides = first(_is_side("width")), first(_is_side("height"))
-    images = tuple(place.name for place in found if place.spec.widget == "picture")
     guessed = {
         "prompt": first(lambda each: _is_text(each) and "prompt" in (each.name, each.socket)) or first(_is_prompt),
         "size": sides if all(sides) else (),
         "seed": first(lambda each: each.spec.widget == "seed" and _denoises(each))
         or first(lambda each: each.spec.widget == "seed"),
-        "image": images,
+        "image": tuple(place.name for place in found if place.spec.widget == "picture"),
         "mask": first(lambda each: each.spec.widget == "mask"),
         "seconds": first(lambda each: each.name == "seconds" and each.spec.type in ("int", "float")),
         "frames": first(lambda each: each.spec.type == "int" and each.socket in ("frames", "num_frames")),

@@ -42,8 +42,7 @@ class Head(BaseModel):
 
 def heads_in(folder: Path) -> dict[str, Head]:
     """By id. A head that was lost is made anew from the versions."""
-    folders = folder.iterdir() if folder.is_dir() else ()
-    found = {path.name: _head(path) for path in folders if ID.fullmatch(path.name)}
+    found = {path.name: _head(path) for path in folder.glob("*") if ID.fullmatch(path.name)}
     return {id: head for id, head in found.items() if head is not None}
 
 

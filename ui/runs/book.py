@@ -100,9 +100,8 @@ class RunBook:
                 self.records.write(run)
             if answered is not None:  # last: without it a server was killed that had told nobody of the runs
                 self.records.write_answer(answered)
+                self.answers.hold(answered)
             with self._lock:
-                if answered is not None:
-                    self.answers.hold(answered)
                 self._queue.add(runs)
                 for run in runs:
                     self._hold(run)
@@ -114,9 +113,7 @@ class RunBook:
             self._forget_batch(user, batch)
             raise
 
-    def begin_next(
-        self, fits: Callable[[RunRecord], bool] = lambda run: True
-    ) -> tuple[RunRecord, threading.Event] | None:
+    def begin_next(self, fits: Callable[[RunRecord], bool]) -> tuple[RunRecord, threading.Event] | None:
         """The first of the queue is running from now on; None when nobody waits, or it does not fit."""
         with self._lock:
             if not self._queue.waiting or not fits(self._runs[id := self._queue.waiting[0].id]):
@@ -152,7 +149,6 @@ class RunBook:
                 return
             self.lines.add_made(run, made)
             self._hold(state.with_results(run, (*run.made, made)), is_kept=False)
-        self._live.count(run.user, "results")
 
     def end(self, id: str, outcome: Outcome) -> None:
         with self._lock:
@@ -161,10 +157,7 @@ class RunBook:
             if run.state == "done":
                 self._took[run.batch] = run.seconds
             self._put(run)
-            self.tally.end(run)
             self._show_queue()
-        if run.made:
-            self._live.count(run.user, "results")
 
     def begin_again(self, id: str, *, is_blamed: bool) -> None:
         """What made a run is gone: it waits again, before all others, and is given up when `is_blamed` too often."""
@@ -177,11 +170,7 @@ class RunBook:
             if again.state == "waiting":
                 self._queue.add([again])
                 self.tally.begin_again()
-            else:
-                self.tally.end(again)
             self._show_queue()
-        if before.made:
-            self._live.count(before.user, "results")
 
     def cancel(self, user: str, ids: Sequence[str] | None = None) -> list[str]:
         """These runs of the user's, or all of his; those that are cancelled now. A waiting run is over; a running one
@@ -192,8 +181,7 @@ class RunBook:
             waiting = [run for run in runs if run.state == "waiting"]
             self._queue.remove({run.id for run in waiting})
             for run in waiting:
-                self._put(over := state.ended(run, Outcome(state="cancelled"), now=time.time()))
-                self.tally.end(over)
+                self._put(state.ended(run, Outcome(state="cancelled"), now=time.time()))
             for run in runs:
                 if run.state == "running":
                     self._put(run.model_copy(update={"is_ending": True}))
@@ -242,8 +230,6 @@ class RunBook:
                 self._forget_batch(user, run.batch)
             self._live.remove_run(user, id)
             self._show_queue()
-        if run.made:
-            self._live.count(user, "results")
         return run
 
     def _forget_batch(self, user: str, batch: str) -> None:
@@ -254,9 +240,7 @@ class RunBook:
     def forget_made(self, user: str, id: str, made_id: str) -> None:
         with self._lock:
             run = self.with_nodes(self.get(user, id))
-            self._makers.pop(made_id, None)
             self._put(state.with_results(run, (each for each in run.made if each.id != made_id)))
-        self._live.count(user, "results")
 
     def mark(self, user: str, changes: Mapping[str, Mapping[str, Any]]) -> None:
         """Change what a user says of results, by id. Raises `NotHere` before any is, `ValueError` of a full disk."""
@@ -298,6 +282,8 @@ class RunBook:
         # nodes of runs that are over stay on the disk alone, if they are there
         before = self._runs.get(run.id)
         self._count_made(before, run)
+        if before and run.is_over and not before.is_over:
+            self.tally.end(run)
         for made in before.made if before else ():
             self._makers.pop(made.id, None)
         self._runs[run.id] = run.model_copy(update={"nodes": {}}) if run.is_over and is_kept else run
@@ -308,6 +294,8 @@ class RunBook:
         old = before.made if before else ()
         num_bytes = sum(made.bytes for made in run.made) - sum(made.bytes for made in old)
         self.records.quota.add(run.user, "results", num_bytes=num_bytes, count=len(run.made) - len(old))
+        if before and (old or run.made):  # also of what stays: the run's seconds and plan are told with it
+            self._live.count(run.user, "results")
 
     def _show_queue(self) -> None:
         runs = [self._runs[id] for id in (*self._cancels, *self._queue.ids)]

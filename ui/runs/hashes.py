@@ -4,27 +4,26 @@ What was read is kept by path, size and times of change, so that the same files 
 """
 
 import hashlib
-import json
 import logging
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import RootModel
+
 from ...nodes.execution.models_used import ModelFacts, name_of, weights_of
-from ...nodes.files.atomic import write_atomic
-from ...nodes.graph.problems import parse_json
 from ...parallel.errors import Cancelled
-from ...pipelines.models.regular_file import check_regular, open_regular, read_regular
+from ...pipelines.models.regular_file import check_regular, open_regular
 from ...pipelines.models.source import resolve_source
 from ...pipelines.models.tensor_file import TensorFile
 from ...pipelines.values import Model
 from ..contract.run import FileHash, Hashing
 from ..errors import NotHere
 from ..settings import Settings
-from ..store.user_files import fresh_id
+from ..store.user_files import fresh_id, read_record, write_record
 from .runs import Runs
 
 logger = logging.getLogger("latentloom")
@@ -33,16 +32,18 @@ CHUNK_BYTES = 8 << 20
 MOST_UNDER_WAY = 4  # of one user: each may read hundreds of GiB
 MOST_JOBS = 256
 MOST_KEPT = 4096  # files whose hashes are remembered
+Kept = RootModel[dict[str, str]]  # of each its hash, by its mark
 
 
 @dataclass
 class _Job:
-    """Its state changes under the lock, and once it is running, in the thread that hashes alone."""
+    """Its state changes in the thread that reads it, or as it is cancelled before."""
 
     user: str
     files: Sequence[tuple[TensorFile, str]]  # each with its name, which tells no path of the server
     told: Hashing  # as its user is told of it
     cancel: threading.Event = field(default_factory=threading.Event)
+    reading: Future[None] = field(init=False)
 
     @property
     def is_under_way(self) -> bool:
@@ -62,7 +63,7 @@ class Hashes:
         self._thread = ThreadPoolExecutor(1, "hashes")
         self._jobs: dict[str, _Job] = {}
         self._kept_path = settings.data_dir / "hashes.json"
-        self._kept = _read_kept(self._kept_path)
+        self._kept = (read_record(self._kept_path, Kept) or Kept({})).root
 
     def ask(self, user: str, run: str, node: str) -> Hashing:
         """Begin to read a node's model. Raises `NotHere`, and `ValueError` where it may not be read, or is another."""
@@ -87,7 +88,7 @@ class Hashes:
                 id=fresh_id(), source=facts.source, state="waiting", done_bytes=0, total_bytes=total, files=(), error=""
             )
             self._jobs[told.id] = job = _Job(user, files, told)
-        self._thread.submit(self._work, job)
+            job.reading = self._thread.submit(self._work, job)
         return told
 
     def get(self, user: str, id: str) -> Hashing:
@@ -97,9 +98,8 @@ class Hashes:
         """What is over stays as it is. Raises `NotHere`."""
         job = self._find(user, id)
         job.cancel.set()
-        with self._lock:
-            if job.told.state == "waiting":
-                job.put(state="cancelled")
+        if job.reading.cancel():
+            job.put(state="cancelled")
 
     def close(self) -> None:
         with self._lock:
@@ -128,10 +128,7 @@ class Hashes:
         return [(file, name_of(file, found.folder)) for file in files]
 
     def _work(self, job: _Job) -> None:
-        with self._lock:
-            if job.told.state != "waiting":
-                return
-            job.put(state="running")
+        job.put(state="running")
         try:
             for file, name in job.files:
                 found = FileHash(name=name, num_bytes=file.size_bytes, sha256=self._hash(job, file.path))
@@ -141,8 +138,7 @@ class Hashes:
             state, error = "cancelled", ""
         except OSError as failure:
             state, error = "failed", f"a file could not be read ({failure.strerror or failure}); try again"
-        with self._lock:
-            job.put(state=state, error=error)
+        job.put(state=state, error=error)
 
     def _hash(self, job: _Job, path: Path) -> str:
         """Raises `Cancelled`, and `OSError`."""
@@ -162,7 +158,7 @@ class Hashes:
             while len(self._kept) > MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
             try:
-                write_atomic(self._kept_path, json.dumps(self._kept, indent=0).encode(), is_private=True)
+                write_record(self._kept_path, Kept(self._kept))
             except ValueError as error:  # they are read again after a restart
                 logger.warning("the hashes of models were not kept: %s", error)
         return digest.hexdigest()
@@ -171,11 +167,3 @@ class Hashes:
 def _mark(path: Path) -> str:
     found = check_regular(path)
     return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino} {path}"
-
-
-def _read_kept(path: Path) -> dict[str, str]:
-    try:
-        found = parse_json(read_regular(path))
-        return {str(mark): str(sha256) for mark, sha256 in found.items()}
-    except (OSError, ValueError, AttributeError):
-        return {}

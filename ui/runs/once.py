@@ -25,7 +25,8 @@ class Asked:
 
     @classmethod
     def of(cls, key: str, *request: str) -> Asked:
-        return cls(key=_hash(key), request=_hash(*request)) if key else NO_KEY
+        keyed, asked = (hashlib.sha256(json.dumps(texts).encode()).hexdigest() for texts in ((key,), request))
+        return cls(key=keyed, request=asked) if key else NO_KEY
 
     def answered(self, user: str, answer: Submitted) -> Answered | None:
         return Answered(user=user, key=self.key, request=self.request, answer=answer) if self.key else None
@@ -72,7 +73,3 @@ class Answers:
         with self._lock:
             for key in [key for key, known in self._known.items() if key[0] == user and known.answer.batch == batch]:
                 del self._known[key]
-
-
-def _hash(*texts: str) -> str:
-    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()

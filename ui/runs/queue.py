@@ -4,9 +4,7 @@ The next is of the user who has waited longest since one of his began. What may 
 nothing else waits; what was under way when the server ended goes before all.
 """
 
-import heapq
 import itertools
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ..contract.run import Priority
@@ -68,8 +66,7 @@ class RunQueue:
 def in_turns(waiting: Sequence[RunRecord], turns: Mapping[str, int]) -> list[RunRecord]:
     """In the order in which they will begin; `turns` is when each user's last began, and those without one go first."""
     found = [each for each in waiting if each.is_back]
-    # The turns are played forward: whose last one is longest ago goes next, and has then had the newest. A heap, since
-    # one user may sweep a thousand values, and every change of the queue asks for the whole order.
+    # The turns are played forward, round by round: whose last one is longest ago goes first.
     last = dict(turns)
     numbers = itertools.count(max(last.values(), default=0) + 1)
     came: dict[str, int] = {}  # of users who have had no turn as yet, who came first
@@ -77,16 +74,12 @@ def in_turns(waiting: Sequence[RunRecord], turns: Mapping[str, int]) -> list[Run
         if not each.is_back:
             came.setdefault(each.user, place)
     for is_idle in (False, True):
-        own: dict[str, deque[RunRecord]] = {}
+        own: dict[str, list[RunRecord]] = {}
         for each in sorted(waiting, key=lambda each: OWN_ORDER.index(each.priority)):
             if not each.is_back and (each.priority == "idle") == is_idle:
-                own.setdefault(each.user, deque()).append(each)
-        heap = [(last.get(user, 0), came[user], user) for user in own]
-        heapq.heapify(heap)
-        while heap:
-            _, place, user = heapq.heappop(heap)
-            found.append(own[user].popleft())
-            last[user] = next(numbers)
-            if own[user]:
-                heapq.heappush(heap, (last[user], place, user))
+                own.setdefault(each.user, []).append(each)
+        users = sorted(own, key=lambda user: (last.get(user, 0), came[user]))
+        for each in filter(None, itertools.chain(*itertools.zip_longest(*(own[user] for user in users)))):
+            found.append(each)
+            last[each.user] = next(numbers)
     return found

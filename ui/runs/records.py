@@ -1,19 +1,18 @@
 """Runs on the disk: one small record each, and the workflow of each batch once."""
 
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ...nodes.files.atomic import write_atomic
+from pydantic import RootModel
+
 from ...nodes.graph.graph import Graph
-from ...nodes.graph.problems import parse_json
-from ...pipelines.models.regular_file import read_regular
 from ..live.state import RunRecord
 from ..store.quota import Quota
 from ..store.user_files import ID, put_aside, read_graph_file, read_record, user_folder, write_graph_file, write_record
 from .once import Answered
 
 ANSWER = ".answer.json"
+Order = RootModel[list[str]]  # the ids of the runs that wait
 
 
 class RunRecords:
@@ -76,18 +75,12 @@ class RunRecords:
 
     def write_order(self, ids: Iterable[str]) -> None:
         """The order of the queue, all users together."""
-        write_atomic(self._order_path, json.dumps(list(ids), indent=0).encode(), is_private=True)
+        write_record(self._order_path, Order([*ids]))
 
     def read_order(self) -> list[str]:
         """Empty where it was lost: then the time of their making orders the runs."""
-        try:
-            ids = parse_json(read_regular(self._order_path))
-            return [str(id) for id in ids]
-        except FileNotFoundError:
-            return []
-        except (OSError, ValueError, TypeError) as error:
-            put_aside(self._order_path, error)
-            return []
+        order = read_record(self._order_path, Order)
+        return order.root if order else []
 
     def _path(self, user: str, id: str) -> Path:
         return user_folder(self._data_dir, user) / "runs" / f"{id}.json"

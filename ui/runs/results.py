@@ -1,12 +1,15 @@
 """The results of all runs: pictures, videos and sounds by id, with what made them; and boards, named sets of them."""
 
 import builtins
+import contextlib
 import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
 
 from ...nodes.files.atomic import write_atomic
 from ...nodes.files.thumbnails import picture_thumbnail, sound_thumbnail, video_thumbnail
@@ -19,7 +22,7 @@ from ..errors import NotHere
 from ..live.state import MadeFile, RunRecord
 from ..settings import Settings
 from ..store import user_files
-from ..store.paging import FIRST_ROWS, MAX_PROMPT, page_of, short_values
+from ..store.paging import FIRST_ROWS, MAX_PROMPT, MAX_ROWS, Before, Limit, page_of, short_values
 from ..store.quota import Quota
 from .runs import Runs
 from .search import terms_of
@@ -27,10 +30,24 @@ from .search import terms_of
 THUMB_SIDE = 384
 MOST_TAGS = 32  # of one result; so many boards, too, may have it
 MOST_BOARDS = 32
-MOST_TAGS_TOLD = 1000
-MOST_MAKERS_TOLD = 1000
 
 Found = tuple[RunRecord, MadeFile]
+
+
+class ResultFilter(BaseModel):
+    """Which results a list has; what is empty asks for nothing."""
+
+    search: Annotated[
+        str,
+        Field(max_length=400, description="Words, and what values were: `star steps:16 tag:best is:starred -blue`."),
+    ] = ""
+    batch: Annotated[str, Field(max_length=64)] = ""
+    kind: Kind | None = None
+    board: Annotated[str, Field(max_length=64)] = ""
+    workflow: Annotated[str, Field(max_length=200, description="The whole name of the workflow.")] = ""
+    starred: bool = False
+    limit: Limit = FIRST_ROWS
+    before: Before = ""
 
 
 class Boards:
@@ -67,7 +84,7 @@ class Boards:
 
     def get(self, user: str, id: str) -> Board:
         with self._lock:
-            found = self._read(user).get(user_files.checked_id(id, "board"))
+            found = self._read(user).get(id)
         if found is None:
             raise user_files.nothing(id, "board")
         return found
@@ -105,37 +122,24 @@ class Results:
         self._data_dir = settings.data_dir
         self._book = runs.book
 
-    def list(
-        self,
-        user: str,
-        *,
-        search: str = "",
-        batch: str = "",
-        kind: Kind | None = None,
-        board: str = "",
-        workflow: str = "",
-        starred: bool = False,
-        limit: int = FIRST_ROWS,
-        before: str = "",
-    ) -> builtins.list[Result]:
-        """Newest first, at most `limit`, behind the one whose id is `before`; `workflow` is a whole name. Raises
-        `NotHere`."""
+    def list(self, user: str, asked: ResultFilter) -> builtins.list[Result]:
+        """Newest first. Raises `NotHere`."""
         boards = self.boards.of(user)
-        terms = terms_of(search, boards={id: each.name for id, each in boards.items()})
+        terms = terms_of(asked.search, boards={id: each.name for id, each in boards.items()})
 
         def is_asked(run: RunRecord, made: MadeFile) -> bool:
             return (
-                (not batch or run.batch == batch)
-                and (kind is None or made.kind == kind)
-                and (not board or board in made.boards)
-                and (not workflow or run.name == workflow)
-                and (not starred or made.is_starred)
+                asked.batch in ("", run.batch)
+                and asked.kind in (None, made.kind)
+                and asked.board in ("", *made.boards)
+                and asked.workflow in ("", run.name)
+                and (made.is_starred or not asked.starred)
                 and all(term(run, made) for term in terms)
             )
 
         # the last row that was seen is a place in the list, whatever its marks are by now
-        found = [(run, made) for run, made in self._all(user) if made.id == before or is_asked(run, made)]
-        rows = page_of(found, lambda each: each[1].id, limit=limit, before=before)
+        found = [(run, made) for run, made in self._all(user) if made.id == asked.before or is_asked(run, made)]
+        rows = page_of(found, lambda each: each[1].id, limit=asked.limit, before=asked.before)
         return [_result(*each, boards) for each in rows]
 
     def get(self, user: str, id: str) -> Result:
@@ -164,16 +168,16 @@ class Results:
         ]
 
     def makers(self, user: str) -> builtins.list[Maker]:
-        """The names of the workflows that made the user's results, in order; at most `MOST_MAKERS_TOLD`."""
+        """The names of the workflows that made the user's results, in order; at most `MAX_ROWS`."""
         counts = Counter(run.name for run, _ in self._all(user) if run.name)
         rows = sorted(counts.items(), key=lambda each: each[0].casefold())
-        return [Maker(name=name, count=count) for name, count in rows[:MOST_MAKERS_TOLD]]
+        return [Maker(name=name, count=count) for name, count in rows[:MAX_ROWS]]
 
     def tags(self, user: str) -> builtins.list[TagRow]:
-        """All that the user gave, those of most results first; at most `MOST_TAGS_TOLD`."""
+        """All that the user gave, those of most results first; at most `MAX_ROWS`."""
         counts = Counter(tag for _, made in self._all(user) for tag in made.tags)
         rows = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
-        return [TagRow(tag=tag, count=count) for tag, count in rows[:MOST_TAGS_TOLD]]
+        return [TagRow(tag=tag, count=count) for tag, count in rows[:MAX_ROWS]]
 
     def path(self, user: str, id: str) -> Path:
         """The picture, video or sound itself. Raises `NotHere`, also when the file is gone or became a link."""
@@ -209,10 +213,9 @@ class Results:
         return self.get(user, id)
 
     def delete(self, user: str, id: str) -> None:
-        run, made = self._find(user, id)
-        file = self._output_dir / made.path
-        if user_files.is_own_file(file, self._output_dir / run.folder):
-            file.unlink(missing_ok=True)
+        run, _ = self._find(user, id)
+        with contextlib.suppress(NotHere):
+            self.path(user, id).unlink(missing_ok=True)
         user_files.thumbnail_path(self._data_dir, user, id).unlink(missing_ok=True)
         self._book.forget_made(user, run.id, id)
 

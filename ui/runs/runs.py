@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import threading
 import time
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from ...nodes.headless.job import parse_sweep
 from ...nodes.headless.workflow_files import drawn_by_diffusers
 from ...nodes.preview.choices import sharing_of
 from ...nodes.registry import SPECS
+from ...parallel.recent import Recent
 from ...parallel.wording import worded
 from ...pipelines.values import Place, from_plain, to_plain
 from ..contract.run import LeftOut, NodeState, Priority, RunWithGraph, State, Submitted
@@ -53,7 +54,7 @@ logger = logging.getLogger("latentloom")
 MOST_TOLD = 10  # points of a sweep that are left out; of the rest only how many there are
 CLOSE_S = 10.0
 PREVIEW_SIDE = 512
-KEPT_PREVIEWS = 20  # runs whose previews are kept: those that had one last
+PREVIEW_BYTES = 64 << 20  # how many of all previews are kept: those that came last
 
 LOST = "the workflow of this run could not be read again; it was put aside in the data folder; run it anew"
 
@@ -72,8 +73,7 @@ class Runs:
     ) -> None:
         self._settings = settings
         self._specs = specs
-        self._previews: OrderedDict[str, dict[str, Picture]] = OrderedDict()  # the newest of each node, by run
-        self._seeing = threading.Lock()
+        self._previews: Recent[Picture] = Recent(PREVIEW_BYTES)  # the newest of each node, by run and node
         self.work = work or Here(settings.cache_dir, specs=specs)
         self.is_draining = False
         self._quota = quota or Quota(settings.data_dir)
@@ -232,10 +232,7 @@ class Runs:
 
     def delete(self, user: str, id: str) -> None:
         """Forget a run that does not run, and remove the files that it made; what else is in its folder stays."""
-        run = self.book.with_nodes(self.book.get(user, id))
-        self.book.remove(user, id)
-        with self._seeing:
-            self._previews.pop(id, None)
+        run = self.book.remove(user, id)
         folder = self._settings.output_dir / run.folder
         for name in (*(made.path for made in run.made), f"{run.folder}/{MANIFEST_FILE}"):
             if is_own_file(file := self._settings.output_dir / name, folder):
@@ -249,8 +246,7 @@ class Runs:
     def preview(self, user: str, id: str, node: str) -> bytes | None:
         """The node's newest as a small WebP, made only when somebody asks for it."""
         self.book.get(user, id)
-        with self._seeing:
-            picture = self._previews.get(id, {}).get(node)
+        picture = self._previews.get((id, node))
         return None if picture is None else _webp(picture)
 
     def idle(self) -> contextlib.AbstractContextManager[None]:
@@ -310,11 +306,8 @@ class Runs:
                 node = graph.nodes.get(told.event.node)
                 self.book.tally.hear(told.event, node.type if node is not None else "other")
                 if told.picture is not None:
-                    with self._seeing:
-                        self._previews.setdefault(run.id, {})[told.event.node] = told.picture
-                        self._previews.move_to_end(run.id)
-                        while len(self._previews) > KEPT_PREVIEWS:
-                            self._previews.popitem(last=False)
+                    key = run.id, told.event.node
+                    self._previews.put(key, told.picture, {key: len(told.picture.pixels)})
                 is_shared = settings.shared_cache_dir is not None and not settings.has_auth
                 if (told.event.kind, told.event.message) == ("cached", "disk") and is_shared:
                     tell(dataclasses.replace(told.event, message="shared"))  # nobody knows whose

@@ -1,7 +1,7 @@
 """What all runs of this server did since it began, counted for whoever watches it; nothing of users or prompts."""
 
 import threading
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from ...nodes.execution.events import Event
@@ -18,21 +18,21 @@ COUNTS = {
     "predicted_seconds": ("part", "What was predicted for the parts of denoises that had a prediction."),
     "taken_seconds": ("part", "What was taken by the parts of denoises that had a prediction."),
 }
-BUCKETS_S = (1.0, 3.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0, 3600.0)
+BOUNDS_S = (1.0, 3.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0, 3600.0)
+ALL = "+Inf"
 
 
 @dataclass
 class Seconds:
-    """How often something took time, and how much in all; of some how often it took at most so long."""
+    """How much time something took in all, and how often it took at most so long, by the labels of Prometheus."""
 
-    count: int = 0
     sum_s: float = 0.0
-    buckets: Counter[float] = field(default_factory=Counter)  # those that ended within the first bound that fits
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*map(str, BOUNDS_S), ALL), 0))
 
     def add(self, seconds: float) -> None:
-        self.count += 1
         self.sum_s += seconds
-        self.buckets[next((bound for bound in BUCKETS_S if seconds <= bound), float("inf"))] += 1
+        for label in self.counts:
+            self.counts[label] += seconds <= float(label)
 
 
 class Tally:

@@ -16,8 +16,6 @@ from ..live.state import Outcome, RunRecord
 from ..worker.work import WorkerLost, stopped
 from .book import RunBook
 
-Execute = Callable[[RunRecord, Callable[[Event], None], Token], Outcome]
-
 
 class RunWorkers:
     """At most `width` runs are under way at a time, and beside one another only those that put the devices into as many
@@ -28,7 +26,7 @@ class RunWorkers:
         self,
         width: int,
         book: RunBook,
-        execute: Execute,
+        execute: Callable[[RunRecord, Callable[[Event], None], Token], Outcome],
         *,
         starts: NextOn = steps_began,
         groups: Callable[[RunRecord], int] = lambda run: 1,
@@ -73,9 +71,7 @@ class RunWorkers:
 
     def close(self, timeout_s: float) -> None:
         """End the runs under way at their next step; a new server begins them again. Waits so long for all of them."""
-        with self._changed:
-            self._is_closing = True
-            self._changed.notify_all()
+        self.drain(0.0)
         self._book.stop_all()
         end = time.monotonic() + timeout_s
         for thread in self._threads:

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest, start_
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, SummaryMetricFamily
 
 from ...parallel.machine.now import devices_now
-from ..runs.tally import BUCKETS_S, COUNTS, Seconds
+from ..runs.tally import ALL, COUNTS, Seconds
 from ..server import Server
 from .health import Health
 
@@ -62,7 +62,7 @@ class Metrics:
             yield _histogram("run_seconds", "What runs took from their beginning.", tally.took)
             stages = SummaryMetricFamily(PREFIX + "stage_seconds", "What nodes took, by their type.", labels=["stage"])
             for stage, seconds in tally.stages.items():
-                stages.add_metric([stage], count_value=seconds.count, sum_value=seconds.sum_s)
+                stages.add_metric([stage], count_value=seconds.counts[ALL], sum_value=seconds.sum_s)
             yield stages
 
     def _machine(self) -> Iterator[Metric]:
@@ -106,8 +106,4 @@ def _counter(name: str, says: str, labels: str, values: Mapping[tuple[str, ...],
 
 
 def _histogram(name: str, says: str, seconds: Seconds) -> Metric:
-    counts, so_far = [], 0
-    for bound in (*BUCKETS_S, float("inf")):
-        so_far += seconds.buckets[bound]
-        counts.append((str(bound) if bound < float("inf") else "+Inf", so_far))
-    return HistogramMetricFamily(PREFIX + name, says, buckets=counts, sum_value=seconds.sum_s)
+    return HistogramMetricFamily(PREFIX + name, says, buckets=[*seconds.counts.items()], sum_value=seconds.sum_s)

@@ -1,7 +1,9 @@
 """Long lists, sent a page at a time: `limit` rows, those behind the row that `before` names, the last one seen."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field
 
 from ...parallel.wording import worded
 from ..errors import NotHere
@@ -10,6 +12,9 @@ MAX_ROWS = 1000
 FIRST_ROWS = 100
 MAX_TEXT = 500  # characters of a text that a user wrote, in a row of a list
 MAX_PROMPT = 2000  # and of one among what made a result
+
+Limit = Annotated[int, Field(ge=1, le=MAX_ROWS, description="Rows at most.")]
+Before = Annotated[str, Field(max_length=128, description="The last row of the page before.")]
 
 Row = TypeVar("Row")
 

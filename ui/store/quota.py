@@ -53,12 +53,9 @@ class _Sum:
 class Quota:
     """Threads share it. The disk is looked through once, when a server starts."""
 
-    def __init__(
-        self, data_dir: Path, *, user_bytes: int = USER_BYTES, free_bytes: int = FREE_BYTES, counts_results: bool = True
-    ) -> None:
+    def __init__(self, data_dir: Path, *, user_bytes: int = USER_BYTES, counts_results: bool = True) -> None:
         self._data_dir = data_dir
         self._user_bytes = user_bytes
-        self._free_bytes = free_bytes
         self._counts_results = counts_results
         self._lock = threading.Lock()
         # By the name of the user's folder, so that those who were taken out of the file of users count, too.
@@ -108,7 +105,7 @@ class Quota:
         return Kept(
             num_bytes=sum(row.num_bytes for row in rows if row.is_counted),
             most_bytes=self._user_bytes,
-            free_bytes=max(0, free - self._free_bytes),
+            free_bytes=max(0, free - FREE_BYTES),
             kinds=rows,
         )
 
@@ -165,12 +162,12 @@ class Quota:
                 most_of_it,
                 KEPT[largest].words,
             )
-        free = shutil.disk_usage(self._data_dir).free if self._data_dir.is_dir() else self._free_bytes + num_bytes
-        if free - num_bytes < self._free_bytes:
+        free = shutil.disk_usage(self._data_dir).free if self._data_dir.is_dir() else FREE_BYTES + num_bytes
+        if free - num_bytes < FREE_BYTES:
             return worded(
                 "the server's disk has {} left, and {} stay free; delete some {}, or tell who runs this server",
                 sized(free),
-                sized(self._free_bytes),
+                sized(FREE_BYTES),
                 most.words,
             )
         return ""

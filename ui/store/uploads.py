@@ -2,8 +2,6 @@
 folder that only this user's runs may read.
 """
 
-from __future__ import annotations
-
 import builtins
 import contextlib
 import re
@@ -13,7 +11,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
@@ -29,9 +27,6 @@ from ..errors import NotHere
 from .paging import FIRST_ROWS, page_of
 from .quota import Quota
 from .user_files import KINDS, user_folder
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 AT_A_TIME = 2  # a packed picture may need a GiB to be read. Other requests have threads of their own.
 THUMB_SIDE = 384
@@ -54,14 +49,9 @@ class Intake:
         self._turns = CapacityLimiter(AT_A_TIME)
 
     @asynccontextmanager
-    async def body(self, request: Request) -> AsyncIterator[Path]:
-        """The body of a request as a file, which is gone afterwards. Raises `ValueError` when it cannot be written."""
-        async with self.file(request.stream()) as path:
-            yield path
-
-    @asynccontextmanager
     async def file(self, chunks: AsyncIterable[bytes]) -> AsyncIterator[Path]:
-        """The same of anything that comes piece by piece."""
+        """What comes piece by piece as a file, which is gone afterwards. Raises `ValueError` when it cannot be
+        written."""
         with ExitStack() as stack:
             try:
                 path = Path(stack.enter_context(TemporaryDirectory(dir=self._scratch))) / "file"
@@ -85,34 +75,22 @@ class Uploads:
         self._quota = quota or Quota(data_dir)
         self._lock = threading.Lock()
 
-    def add(self, user: str, name: str, file: Path) -> Upload:
-        """Keep a picture or, as its name's ending says, a sound; nodes take its `path`. Raises `ValueError`."""
+    def add(self, user: str, name: str, file: Path, *, is_result: bool = False) -> Upload:
+        """Keep a picture or, as its name's ending says, a sound, or a video that `is_result`; nodes take its `path`.
+        Raises `ValueError`."""
         shown = "".join(c for c in name if c.isprintable())[-100:].strip() or "the picture"
-        kind, ending = _kind(Path(shown)), Path(shown).suffix.lower()
-        self._quota.check(user, "uploads", num_bytes=file.stat().st_size, count=1)  # before the work of decoding
+        kind, ending, num_bytes = _kind(Path(shown)), Path(shown).suffix.lower(), file.stat().st_size
+        self._quota.check(user, "uploads", num_bytes=num_bytes, count=1)  # before the work of decoding
         if kind == "audio":
             facts = thumbnails.checked_sound(file, name=shown)
+        elif kind == "video" and is_result:
+            facts = thumbnails.video_facts(file)
         else:
             facts, format = thumbnails.checked_picture(file, name=shown, max_pixels=self._max_pixels)
-            ending = ENDINGS[format]
-        return self._keep(user, file, name=shown, kind="image" if kind == "video" else kind, ending=ending, facts=facts)
-
-    def copy(self, user: str, file: Path) -> Upload:
-        """Keep a result as an input, without a way over the user's machine. Raises `ValueError`."""
-        kind, name = _kind(file), file.name
-        self._quota.check(user, "uploads", num_bytes=file.stat().st_size, count=1)
-        if kind == "image":
-            return self.add(user, name, file)
-        facts = thumbnails.video_facts(file) if kind == "video" else thumbnails.checked_sound(file, name=name)
-        return self._keep(user, file, name=name, kind=kind, ending=file.suffix.lower(), facts=facts)
-
-    def _keep(
-        self, user: str, file: Path, *, name: str, kind: UploadKind, ending: str, facts: thumbnails.Facts
-    ) -> Upload:
-        folder, num_bytes = inputs_folder(self._data_dir, user), file.stat().st_size
+            kind, ending = "image", ENDINGS[format]
         # without folders, ending and whatever could mean something to a file system
-        safe = re.sub(r"[^A-Za-z0-9_-]+", "_", Path(name.replace("\\", "/")).stem)[:60].strip("_") or "picture"
-        path = f"{sha256_of(file)[:16]}-{safe}{ending}"
+        safe = re.sub(r"[^A-Za-z0-9_-]+", "_", Path(shown.replace("\\", "/")).stem)[:60].strip("_") or "picture"
+        folder, path = inputs_folder(self._data_dir, user), f"{sha256_of(file)[:16]}-{safe}{ending}"
         with self._lock:
             self._quota.check(user, "uploads", num_bytes=num_bytes, count=1)
             count = 0 if (folder / path).exists() else 1
@@ -122,8 +100,12 @@ class Uploads:
             ):
                 shutil.copyfile(file, new)
         return Upload(
-            path=path, name=name, kind=kind, width=facts.width, height=facts.height, length_s=round(facts.length_s, 3)
+            path=path, name=shown, kind=kind, width=facts.width, height=facts.height, length_s=round(facts.length_s, 3)
         )
+
+    def copy(self, user: str, file: Path) -> Upload:
+        """Keep a result as an input, without a way over the user's machine. Raises `ValueError`."""
+        return self.add(user, file.name, file, is_result=True)
 
     def path(self, user: str, path: str) -> Path:
         """The file that `add` called so. Raises `NotHere`."""

@@ -104,13 +104,6 @@ def fresh_id() -> str:
     return secrets.token_hex(8)
 
 
-def checked_id(id: str, what: str) -> str:
-    """The id, if it can be one. Raises `NotHere`."""
-    if not ID.fullmatch(id):
-        raise nothing(id, what)
-    return id
-
-
 def nothing(id: str, what: str) -> NotHere:
     return NotHere(worded("there is no {} {!r}; it may have been deleted, so reload the page", what, id[:40]))
 

@@ -118,11 +118,9 @@ def node_use(type: str, settings: Settings) -> NodeUse:
     """An example of the node, with what it needs, and the templates that have it. Raises `NotHere`."""
     if type not in SPECS:
         raise NotHere(worded("there is no node {!r} on this server; reload the page", type[:40]))
-    found = example_of(type)
-    if found is None:
-        return NodeUse(example=None, node="", needs=None, templates=[])
-    example, node = found
-    return NodeUse(example=example, node=node, needs=_needs_of(example, settings), templates=templates_with(type))
+    example, node = example_of(type) or (None, "")
+    needs = _needs_of(example, settings) if example else None
+    return NodeUse(example=example, node=node, needs=needs, templates=templates_with(type))
 
 
 def _needs_of(template: Template, settings: Settings) -> TemplateNeeds:

@@ -183,13 +183,10 @@ def measured() -> PlanMachine:
 
 def _place(devices: str, plan: str, own: Place, *, here: Sequence[str]) -> tuple[Place, str]:
     """What was asked for, or as much of it as can be and what is wrong with the rest."""
-    if not devices.strip() and not plan.strip():
-        return own, ""
-    try:
-        return asked_place(devices, plan, own=own, here=here), ""
-    except ValueError as error:
-        problem = str(error)
-    try:
-        return (asked_place(devices, AUTO, own=own, here=here) if devices.strip() else own), problem
-    except ValueError:
-        return own, problem
+    problem = ""
+    for each in (plan, AUTO) if devices.strip() else [plan] if plan.strip() else ():
+        try:
+            return asked_place(devices, each, own=own, here=here), problem
+        except ValueError as error:
+            problem = problem or str(error)
+    return own, problem

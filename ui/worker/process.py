@@ -14,8 +14,9 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from ...nodes.execution.events import Event
 from ...nodes.execution.failure import NodeFailed
@@ -60,7 +61,6 @@ class _Process:
         self.refusal: Line | None = None  # why it could not begin
         self.is_alive = True
         self.counts: Counts | None = None  # the newest; None before it has begun
-        self._problem: OSError | None = None
         self._listening: dict[str | int, Said] = {}
         self._small: dict[int, tuple[str, str]] = {}  # the nodes that use no device and work now, by their threads
         self._noted: dict[int, float] = {}  # of these threads the processor time, since the worker is silent
@@ -68,15 +68,16 @@ class _Process:
         self._lock = threading.Lock()
         self._orders: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._orders.put(written(start))
-        self._has_begun = threading.Event()
-        threading.Thread(target=self._own, name="worker", daemon=True).start()
-        self._has_begun.wait()
-        if self._problem is not None:
+        begun: Future[subprocess.Popen[bytes]] = Future()
+        threading.Thread(target=self._own, args=(begun,), name="worker", daemon=True).start()
+        try:
+            self._process = begun.result()
+        except OSError as error:
             raise BadInput(
                 "the process in which runs are made cannot be started ({}); end other programs, or look "
                 "at this system's limits",
-                self._problem.strerror or self._problem,
-            )
+                error.strerror or error,
+            ) from None
 
     @property
     def pid(self) -> int:
@@ -128,24 +129,23 @@ class _Process:
         self._process.kill()
         self._process.wait()
 
-    def _own(self) -> None:
+    def _own(self, begun: Future[subprocess.Popen[bytes]]) -> None:
         # the kernel kills the worker when the thread that started it ends, so this one lives as long as it does
         try:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 calling(".ui.worker.program:main", os.getpid()),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,  # a Ctrl-C in the terminal reaches the server, which decides
             )
         except OSError as error:
-            self._problem, self.is_alive = error, False
+            begun.set_exception(error)
             return
-        finally:
-            self._has_begun.set()
+        begun.set_result(process)
+        orders, lines = process.stdin, process.stdout
+        assert orders is not None and lines is not None, "they were asked for"
         # in a thread of its own: a worker that is held up does not read, and its pipe would fill, and hold this one up
-        threading.Thread(target=self._write, name="orders", daemon=True).start()
-        lines = self._process.stdout
-        assert lines is not None, "it was asked for"
+        threading.Thread(target=self._write, args=(orders,), name="orders", daemon=True).start()
         try:
             with lines:
                 for line in lines:
@@ -153,13 +153,11 @@ class _Process:
         except (OSError, ValueError):
             logger.error("the worker said what is not understood, and is ended", exc_info=True)
         finally:
-            self._process.kill()
-            self._process.wait()
+            process.kill()
+            process.wait()
             self._end()
 
-    def _write(self) -> None:
-        pipe = self._process.stdin
-        assert pipe is not None, "it was asked for"
+    def _write(self, pipe: IO[bytes]) -> None:
         with contextlib.suppress(OSError, ValueError), pipe:  # it is gone, as its thread sees
             while (order := self._orders.get()) is not None:
                 pipe.write(order)

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,6 +41,7 @@ MAX_WORDS = 4000
 FACTS = {"image": picture_facts, "video": video_facts, "audio": sound_facts}
 
 Tell = Callable[[Line], None]
+Given = tuple[str, str, str, Any]  # a plain value that a node was given: (node, socket, its widget, value)
 
 
 class WorkerLost(LoomError):
@@ -186,31 +187,19 @@ def made_of(file: Path, node: str, ready: Ready, *, folder: Path, output_dir: Pa
         kind=kind,
         name=file.name,
         path=file.resolve().relative_to(output_dir.resolve()).as_posix(),
-        **{name: getattr(facts, name) for name in ("width", "height", "frames", "rate", "channels")},
-        fps=round(facts.fps, 4),
-        length_s=round(facts.length_s, 3),
+        **dict[str, Any](vars(facts), fps=round(facts.fps, 4), length_s=round(facts.length_s, 3)),
         bytes=num_bytes,
         time=time.time(),
         **told_of(behind(ready, node)),
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class GivenValue:
-    """A plain value that a node was given."""
-
-    node: str
-    socket: str
-    widget: str
-    value: Any
-
-
 def behind(
     ready: Ready, node: str, meant: Mapping[str, Mapping[str, Any]] | None = None, *, beside: Collection[str] = ()
-) -> list[GivenValue]:
+) -> list[Given]:
     """All values behind a node, the nearest first; what is not set has its default, or what was `meant` by it. Of the
     nodes `beside` its own nothing is told: other parts of the batch that it is of."""
-    nodes, found = ready.graph.nodes, list[GivenValue]()
+    nodes, found = ready.graph.nodes, list[Given]()
     seen, waiting = {node, *beside}, [node]
     for name in waiting:  # grows meanwhile
         spec, own, values = ready.specs.get(name), (meant or {}).get(name, {}), dict[str, Any]()
@@ -226,23 +215,18 @@ def behind(
         known = spec.inputs if spec else ()
         values |= {each.name: own.get(each.name, each.default) for each in known if each.name not in nodes[name].inputs}
         widgets = {each.name: each.widget for each in known}
-        found += [
-            GivenValue(node=name, socket=socket, widget=widgets.get(socket, ""), value=value)
-            for socket, value in values.items()
-        ]
+        found += [(name, socket, widgets.get(socket, ""), value) for socket, value in values.items()]
     return found
 
 
-def told_of(values: Sequence[GivenValue]) -> dict[str, Any]:
+def told_of(values: Sequence[Given]) -> dict[str, Any]:
     """What is kept of these: the nearest prompt or else long text, the nearest seed, the models, and all in words."""
-    texts = [(each.socket, str(each.value)) for each in values if each.widget == "multiline" and each.value]
+    texts = [(socket, str(value)) for _, socket, widget, value in values if widget == "multiline" and value]
     prompts = [text for socket, text in texts if socket == "prompt"]
     others = [text for socket, text in texts if "negative" not in socket]
-    seeds = [each.value for each in values if each.widget == "seed" and isinstance(each.value, int)]
-    models = dict.fromkeys(str(each.value)[:MAX_WORD] for each in values if each.widget == "model" and each.value)
-    lines = (
-        f"{each.node}.{each.socket}={str(each.value)[:MAX_WORD]}" for each in values if each.value not in ("", None)
-    )
+    seeds = [value for _, _, widget, value in values if widget == "seed" and isinstance(value, int)]
+    models = dict.fromkeys(str(value)[:MAX_WORD] for _, _, widget, value in values if widget == "model" and value)
+    lines = (f"{node}.{socket}={str(value)[:MAX_WORD]}" for node, socket, _, value in values if value not in ("", None))
     return {
         "prompt": next(iter(prompts or others), "")[:MAX_PROMPT],
         "seed": next(iter(seeds), None),
