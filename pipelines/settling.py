@@ -17,6 +17,7 @@ from .families import FAMILIES, ROWS
 from .models.describe import card_of, filled
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
 from .values import THRESHOLDS
+from .whole.guarded import why_unguarded
 
 R = TypeVar("R", bound=Request)
 # (field, why): the field at which it is told that the request cannot be, and the sentence, "" where it can.
@@ -77,6 +78,7 @@ ENCODE_TEXT: Rules = (
     ("first_frame", lambda r: "" if r.first_frame is None else shape.why_no_frame(r.model)),
     ("prompt", lambda r: shape.why_no_prompt(r.model, r.prompt, saw_frame=saw_frame(r))),
     ("text_length", lambda r: shape.why_no_text(r.model, r.text_length) if r.text_length else ""),
+    ("model", lambda r: why_unguarded(r.model)),
 )
 DENOISE: Rules = (
     ("mask", lambda r: "" if r.mask is None else shape.why_no_mask(r.model)),
@@ -85,6 +87,7 @@ DENOISE: Rules = (
     ("steps", lambda r: shape.why_no_steps(r.model, r.steps) if r.steps and not r.sampling.sigmas else ""),
     ("latents", lambda r: _why_other_family(r, r.latents.family, what="latents were made")),
     ("latents", lambda r: "" if r.conditioning.saw_frame is None else _why_one_frame(r)),
+    ("sound", lambda r: shape.why_silent(r.model) if r.sound else ""),
     ("guidance_2", lambda r: shape.why_no_guidance_2(r.model, r.guidance_2)),
     ("distilled_guidance", lambda r: shape.why_no_distilled(r.model, r.distilled_guidance)),
     ("strength", lambda r: _why_no_strength(r.strength)),
@@ -95,7 +98,10 @@ RULES: Mapping[Stage, Rules] = {
     "encode_text": ENCODE_TEXT,
     "encode_image": (("model", lambda r: shape.why_no_image(r.model)),),
     "denoise": DENOISE,
-    "decode": (("latents", lambda r: shape.NOTHING_SHOWN if r.latents.is_empty else ""),),
+    "decode": (
+        ("model", lambda r: why_unguarded(r.model)),
+        ("latents", lambda r: shape.NOTHING_SHOWN if r.latents.is_empty else ""),
+    ),
     "decode_audio": (("model", lambda r: shape.why_not_made(r.model, "audio")),),
 }
 
@@ -175,6 +181,8 @@ def _check_made(r: Decode | DecodeAudio) -> None:
     if isinstance(r, DecodeAudio) and r.latents.sound is None:
         raise ValueError(
             "the latents are an empty canvas, which sounds like nothing; put a Denoise before Decode Audio"
+            if r.latents.is_empty
+            else "the latents have no sound; turn on sound in Denoise, or take Decode Audio away"
         )
 
 

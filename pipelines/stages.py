@@ -44,6 +44,7 @@ from .settling import saw_frame, settled
 from .spreading.frames import decoded
 from .spreading.vae import split_over
 from .values import Audio, Conditioning, Image, Latents, Mask, Model, References, StepCache, Video
+from .whole.guarded import check_prompt, checked
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,6 +64,7 @@ def encode_text(
     request = settled(made(EncodeText, request, fields))
     model, plan = request.model, ParallelPlan(ulysses=max(1, request.split))
     doing = f"encoding the text of {len(request.prompt)} characters"
+    check_prompt(model, request.prompt)
     references = request.before.references if request.before else _encoded(request.references, model, progress, doing)
     reading = model if model.text_encoder == "device" else dataclasses.replace(model, device="cpu")
     with (
@@ -182,7 +184,7 @@ def decode(request: Decode | Mapping[str, Any] = NOTHING, progress: Progress = S
             pixels = decoded(parts, request, tensor=tensor, progress=progress)
     if FAMILIES[model.family].output == "image":
         return Image(pixels=pixels)
-    return Video(pixels=pixels, fps=latents.fps or card_of(model).fps)
+    return Video(pixels=checked(model, pixels), fps=latents.fps or card_of(model).fps)
 
 
 def decode_audio(

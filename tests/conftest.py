@@ -15,6 +15,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of what tests start: more 
 os.environ["LATENTLOOM_SELF_CHECK"] = (
     "0"  # but for the tests of it: a check costs small steps, at each plan's first use
 )
+os.environ["LATENTLOOM_SAFETY_CHECKER"] = "0"  # its package is no dependency; tests of it set this otherwise
 gc.disable()  # until all is collected: nothing of it is garbage, and each collection would go through it
 
 ON_RANKS = """cluster drills loaded masked modular modular_blocks modulation noise placement pooled prepared rank_work

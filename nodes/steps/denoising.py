@@ -57,6 +57,7 @@ def denoise(
     mask: Annotated[
         Mask | None, "Where a start picture is painted anew; elsewhere it is kept. Scaled as Encode Image scales"
     ] = None,
+    sound: Annotated[bool, "Paint a sound beside the video, of a model that may (Cosmos 3); others do or cannot"] = False,
     noise: NoiseChoice = "seed",
     progress: Progress = SILENT,
 ) -> Latents:
@@ -79,6 +80,7 @@ def denoise(
         step_cache=step_cache,
         cache_threshold=cache_threshold,
         mask=mask,
+        sound=sound,
         sampling=sampling or Sampling(),
         noise=noise,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -67,13 +67,15 @@ class Row(Line):
     pipelines: tuple[str, ...]
     reads_modular: bool = True  # whether it reads those, too
     variants: tuple[Variant, ...]  # the first that fits is the model's
-    longest_text: int  # tokens that it reads at most; with `text_is_fixed` that is no choice. 0 is all of a text.
+    longest_text: int = 0  # tokens that it reads at most; with `text_is_fixed` that is no choice. 0 is all of a text.
     text_is_fixed: bool = False
     output: Literal["image", "video"] = "image"
     # What the text stage loads; a name ending in `?` may be absent from a model.
     text: tuple[str, ...] = ("tokenizer", "text_encoder")
     # What its transformer calls the mask of its text, of one that needs none where nothing is hidden.
     text_mask: str = ""
+    # Makes its blocks, where they are not those of its variants' pipelines.
+    made_of: Callable[[], ModularPipelineBlocks] | None = None
     # Makes what takes the place of the block `denoiser` in the loop of its blocks.
     denoiser: Callable[[], ModularPipelineBlocks] | None = None
     image: tuple[str, ...] = ("vae",)
@@ -197,7 +199,8 @@ def flat(values: Mapping[str, Any]) -> dict[str, Tensor]:
         if isinstance(value, Tensor):
             found[name] = value
         elif isinstance(value, list):
-            found |= {f"{name}.{place}": each.unsqueeze(0) for place, each in enumerate(value)}
+            tensors = [each for each in value if isinstance(each, Tensor)]
+            found |= {f"{name}.{place}": each.unsqueeze(0) for place, each in enumerate(tensors)}
     return found
 
 
@@ -211,6 +214,14 @@ def listed(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         else:
             found[name] = tensor
     return found
+
+
+def joined(each: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Of what was made of one picture after the other, with a row for each."""
+    import torch
+
+    found = list(each)
+    return {name: torch.cat([one[name] for one in found]) for name in found[0]}
 
 
 def in_lists(references: Mapping[str, Tensor], batch: int) -> dict[str, Any]:
@@ -263,11 +274,12 @@ def unpacked(tokens: Tensor, latents: Latents, *, vae: Mapping[str, Any], patch:
     return grid.permute(0, 4, 1, 2, 5, 3, 6).flatten(5, 6).flatten(3, 4)  # B C F H W
 
 
-def leaf_of(block: ModularPipelineBlocks, output: str) -> ModularPipelineBlocks:
-    """The first of its blocks without others inside that makes this."""
+def leaf_of(block: ModularPipelineBlocks, outputs: Collection[str]) -> ModularPipelineBlocks:
+    """The first of its blocks without others inside that makes one of these."""
     if not block.sub_blocks:
         return block
-    return next(leaf_of(each, output) for each in block.sub_blocks.values() if output in each.intermediate_output_names)
+    makers = (each for each in block.sub_blocks.values() if {*outputs} & {*each.intermediate_output_names})
+    return next(leaf_of(each, outputs) for each in makers)
 
 
 # ---- What a node was given against what the loaded parts can take: a mistake is one sentence, and no error of shapes.

@@ -1,35 +1,110 @@
-"""Pipelines that make a safety checker of their own, from a package and files that this project does not bring.
+"""Models that are run with a safety checker, from a package and files that this project does not bring.
 
-NVIDIA's licence of the Cosmos models forbids to run them without it. So there is no way to: what a model's folder says
-of the checker is not read, and a class whose package or files are not here is refused at `check`. With both here it is
-made and runs as the package has it, without a network.
+NVIDIA's licence of the older Cosmos models forbids to run them without it. So there is no way to: what a model's folder
+says of the checker is not read, and a class whose package or files are not here is refused at `check`. With both here it
+is made and runs as the package has it, without a network. Cosmos 3 came under a licence that asks for none (OpenMDW),
+and diffusers checks by default: whoever owns the machine may leave it out, and nobody else.
 """
 
-import importlib.util
-from collections.abc import Mapping
-from typing import Any
+from __future__ import annotations
 
+import functools
+import importlib
+import importlib.util
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ...parallel.wording import worded
 from ..models.source import find_snapshot
 from ..signatures.table import Signature, class_names, signature_of
+from ..values import Model, as_bytes
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 PACKAGE = "cosmos_guardrail"
 FILES = ("nvidia/Cosmos-1.0-Guardrail", "Qwen/Qwen3Guard-Gen-0.6B")  # the hub's models that it loads when it is made
 SWITCHES = ("enable_safety_checker",)  # what a folder could say so that none is made
+VARIABLE = "LATENTLOOM_SAFETY_CHECKER"  # of the environment, which ranks inherit: 0 leaves it out where that is a choice
+OWNERS = {"cosmos_3": "Cosmos3OmniPipeline"}  # families and classes of which it is one
 
 
 def why_no_guard(signature: Signature) -> str:
     """What is missing here of the safety checker that this class makes, with what brings it; "" where nothing is."""
-    if not signature.guard:
-        return ""
-    gone = {f"the files of {each}": f"hf download {each}" for each in FILES if find_snapshot(each) is None}
-    if importlib.util.find_spec(PACKAGE) is None:
-        gone = {f"the package {PACKAGE}": f"pip install {PACKAGE}", **gone}
-    remedy = ", then ".join(f"`{each}`" for each in gone.values())
-    told = f"{signature.name} runs only with its safety checker, and not here are {', '.join(gone)}; run {remedy}"
-    return told if gone else ""
+    return _why_none(signature.name) if signature.guard else ""
+
+
+def why_unguarded(model: Model) -> str:
+    """The same of a model of a family."""
+    return _why_none(OWNERS[model.family]) if model.family in OWNERS else ""
 
 
 def without_guard(name: str, index: Mapping[str, Any]) -> dict[str, Any]:
     """What a folder's index says to a class of this name, but for what it says of a safety checker."""
     guard = signature_of(name).guard if name in class_names() else ()
-    return {key: value for key, value in index.items() if not guard or key not in (*guard, *SWITCHES)}
+    found = {key: value for key, value in index.items() if not guard or key not in (*guard, *SWITCHES)}
+    return {**found, **dict.fromkeys(SWITCHES, False)} if guard and _is_left_out(name) else found
+
+
+def check_prompt(model: Model, prompt: str) -> None:
+    """ValueError for a prompt that the checker of the model's family finds unsafe."""
+    with _checker(model) as checker:
+        if checker is not None and not checker.check_text_safety(prompt):
+            raise ValueError(worded("the safety checker of {} refuses this prompt; write another", model.source))
+
+
+def checked(model: Model, clips: Tensor) -> Tensor:
+    """Clips B F H W C as the checker of the model's family leaves them: a frame in which it changes nothing keeps its
+    bits. ValueError for one that it refuses."""
+    import torch
+
+    with _checker(model) as checker:
+        for clip in clips if checker is not None else ():
+            seen = as_bytes(clip)
+            found = checker.check_video_safety(seen.numpy().copy())
+            if found is None:
+                raise ValueError(worded("the safety checker of {} refuses this video; write another prompt", model.source))
+            made = torch.from_numpy(found)
+            changed = (made != seen).flatten(1).any(1)
+            clip[changed] = made[changed] if clip.dtype == torch.uint8 else made[changed] / 255
+    return clips
+
+
+@contextmanager
+def _checker(model: Model) -> Iterator[Any]:
+    """On the model's device; None of a family that has none, or where it is left out."""
+    if model.family not in OWNERS or _is_left_out(OWNERS[model.family]):
+        yield None
+        return
+    checker = _made()
+    checker.to(model.device)
+    try:
+        yield checker
+    finally:
+        checker.to("cpu")
+
+
+@functools.cache
+def _made() -> Any:
+    from ..components.building import offline
+
+    with offline():
+        return importlib.import_module(PACKAGE).CosmosSafetyChecker()
+
+
+def _is_left_out(name: str) -> bool:
+    return name in OWNERS.values() and os.environ.get(VARIABLE) == "0"
+
+
+def _why_none(name: str) -> str:
+    gone = {f"the files of {each}": f"hf download {each}" for each in FILES if find_snapshot(each) is None}
+    if importlib.util.find_spec(PACKAGE) is None:
+        gone = {f"the package {PACKAGE}": f"pip install {PACKAGE}", **gone}
+    if not gone or _is_left_out(name):
+        return ""
+    told = f"{name} runs only with its safety checker, and not here are {', '.join(gone)}"
+    told += f"; run {', then '.join(f'`{each}`' for each in gone.values())}"
+    choice = f", or start latentloom with {VARIABLE}=0 if this machine is yours and you answer for what it makes"
+    return told + choice if name in OWNERS.values() else told
