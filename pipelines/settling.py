@@ -9,15 +9,17 @@ sockets.
 
 import contextlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ..parallel.wording import worded
 from . import shape
 from .families import FAMILIES, ROWS
+from .guarded import why_unguarded
 from .models.describe import card_of, filled
+from .models.folder import read_config
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
-from .values import THRESHOLDS
-from .whole.guarded import why_unguarded
+from .values import THRESHOLDS, Model
 
 R = TypeVar("R", bound=Request)
 # (field, why): the field at which it is told that the request cannot be, and the sentence, "" where it can.
@@ -87,7 +89,7 @@ DENOISE: Rules = (
     ("steps", lambda r: shape.why_no_steps(r.model, r.steps) if r.steps and not r.sampling.sigmas else ""),
     ("latents", lambda r: _why_other_family(r, r.latents.family, what="latents were made")),
     ("latents", lambda r: "" if r.conditioning.saw_frame is None else _why_one_frame(r)),
-    ("sound", lambda r: shape.why_silent(r.model) if r.sound else ""),
+    ("sound", lambda r: _why_silent(r.model) if r.sound else ""),
     ("guidance_2", lambda r: shape.why_no_guidance_2(r.model, r.guidance_2)),
     ("distilled_guidance", lambda r: shape.why_no_distilled(r.model, r.distilled_guidance)),
     ("strength", lambda r: _why_no_strength(r.strength)),
@@ -117,6 +119,15 @@ def _why_other_family(r: Request, family: str, *, what: str) -> str:
 
 def _why_one_frame(r: Denoise) -> str:
     return shape.why_one_frame(r.model, saw_frame=r.conditioning.saw_frame, has_frame=bool(r.latents.extras))
+
+
+def _why_silent(model: Model) -> str:
+    """Why no sound can be painted beside the model's videos, as a sentence; empty where one can."""
+    has_sound = FAMILIES[model.family].has_sound
+    # Of a family that may there are models that were trained without.
+    if has_sound and read_config(Path(model.folder), "transformer").get("sound_gen", True):
+        return ""
+    return worded("{} makes no sound; turn sound off in Denoise", model.source)
 
 
 def _why_no_strength(strength: float) -> str:

@@ -15,7 +15,7 @@ from .families import FAMILIES, ROWS
 from .families.row import LEVELS
 from .models.describe import card_of, filled
 from .models.facts import family_size_multiple
-from .models.folder import read_config, read_index
+from .models.folder import read_index
 from .values import Latents, Mask, Model, References
 
 if TYPE_CHECKING:
@@ -260,15 +260,6 @@ def why_not_made(model: Model, output: Literal["image", "video", "audio"]) -> st
     if family.output == "video":
         return worded("{} makes videos; use Decode Video instead of Decode", model.source)
     return worded("{} makes pictures; use Decode instead of Decode Video", model.source)
-
-
-def why_silent(model: Model) -> str:
-    """Why no sound can be painted beside the model's videos, as a sentence; empty where one can."""
-    has_sound = FAMILIES[model.family].has_sound
-    # Of a family that may there are models that were trained without.
-    if has_sound and read_config(Path(model.folder), "transformer").get("sound_gen", True):
-        return ""
-    return worded("{} makes no sound; turn sound off in Denoise", model.source)
 
 
 def why_other_family(model: Model, family: str, *, what: str) -> str:

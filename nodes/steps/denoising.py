@@ -57,8 +57,10 @@ def denoise(
     mask: Annotated[
         Mask | None, "Where a start picture is painted anew; elsewhere it is kept. Scaled as Encode Image scales"
     ] = None,
-    sound: Annotated[bool, "Paint a sound beside the video, of a model that may (Cosmos 3); others do or cannot"] = False,
     noise: NoiseChoice = "seed",
+    sound: Annotated[
+        bool, "Paint a sound beside the video, of a model that may (Cosmos 3); others do or cannot"
+    ] = False,
     progress: Progress = SILENT,
 ) -> Latents:
     """Run the diffusion transformer over the canvas."""

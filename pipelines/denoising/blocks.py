@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+import torch
 from diffusers.modular_pipelines.modular_pipeline import (
     LoopSequentialPipelineBlocks,
     ModularPipeline,
@@ -20,7 +21,6 @@ from diffusers.modular_pipelines.modular_pipeline import (
     SequentialPipelineBlocks,
 )
 from diffusers.modular_pipelines.modular_pipeline_utils import InputParam
-import torch
 from torch import nn
 from torch.nn.functional import interpolate
 
@@ -247,7 +247,7 @@ def _on_device(kind: type, device: Any) -> type:
     """The pipeline's class, which knows where its parts are."""
     # Diffusers' own property looks for offloading at every module of all parts, each time that a block asks.
     where = property(lambda _: device)
-    # A safety checker is asked by the stages (`whole/guarded.py`), of whole videos; Cosmos 3's blocks would ask again.
+    # A safety checker is asked by the stages (`guarded.py`), of whole videos; Cosmos 3's blocks would ask again.
     return derived(kind, _execution_device=where, device=where, requires_safety_checker=False)
 
 

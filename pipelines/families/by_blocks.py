@@ -10,7 +10,6 @@ as an input: read from the blocks, not written by hand.
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import functools
 import logging
@@ -18,9 +17,9 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..signatures.table import blocks_of
 from ..values import Sampling, as_bytes
 from .family import Family, OnStep, Parts, of_several
+from .groups import blocks_for, leaf_of
 from .row import (
     Row,
     check_channels,
@@ -32,7 +31,6 @@ from .row import (
     joined,
     latent_channels,
     latent_width,
-    leaf_of,
     listed,
     picture,
     pictures,
@@ -43,7 +41,6 @@ from .row import (
 )
 
 if TYPE_CHECKING:
-    from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
     from torch import Generator, Tensor
 
     from ..denoising.blocks import Assembly
@@ -51,9 +48,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("latentloom")
 
-TEXT = ("text_encoder",)
-# Blocks that put other words for the prompt's are left out: what the user wrote is what the model reads.
-WRITERS = ("prompt_enhancer", "prompt_upsample", "prompt_upsampler")
 NEGATIVE = "negative_"
 RATES = ("frame_rate", "fps")  # what they call frames a second
 FRAME = "first_frame"  # among the extras of latents, the picture itself
@@ -298,36 +292,10 @@ class ByBlocks:
         pipeline = self.row.variant(parts["model_index"], parts["config"]).blocks
         key = (pipeline, stage, has_frame, has_mask, *leaves)
         if key not in self.assemblies:
-            block = self._blocks(pipeline, stage, has_frame)
+            block = blocks_for(self.row, pipeline, stage, has_frame=has_frame)
             ends = {"keep_outside": KeepOutside()} if has_mask else {}
             self.assemblies[key] = Assembly(leaf_of(block, leaves) if leaves else block, **ends)
         return self.assemblies[key]
-
-    def _blocks(self, pipeline: str, stage: str, has_frame: bool) -> ModularPipelineBlocks:
-        import diffusers
-
-        from ..denoising.blocks import replaced
-
-        make = self.row.made_of
-        block = make() if make is not None else copy.deepcopy(blocks_of(getattr(diffusers, pipeline)))
-        names = list(block.sub_blocks)
-        cut = names.index("denoise")
-        stages = {
-            "text": [name for name in names[:cut] if name in TEXT],
-            "image": [name for name in names[:cut] if name not in (*TEXT, *WRITERS)],
-            "denoise": ["denoise"],
-            "decode": names[cut + 1 :],
-        }
-        for name in set(names) - set(stages[stage]):
-            del block.sub_blocks[name]
-        for name, inner in list(block.sub_blocks.items()) if has_frame else ():
-            known = (inner.sub_blocks[branch] for branch in self.row.frame_branches if branch in inner.sub_blocks)
-            block.sub_blocks[name] = next(known, inner)
-        if stage == "text":
-            vars(block.sub_blocks["text_encoder"]).update(self.row.settings)
-        if stage == "denoise" and self.row.denoiser is not None:
-            return replaced(block, denoiser=self.row.denoiser())
-        return block
 
     def _handed_on(self, parts: Parts, block: Assembly) -> list[str]:
         """What of a stage's block the denoise block takes, by name."""

@@ -10,15 +10,10 @@ from typing import Any
 import torch
 from diffusers.configuration_utils import FrozenDict
 from diffusers.models.transformers.transformer_cosmos3 import Cosmos3OmniTransformer
-from diffusers.modular_pipelines.cosmos.decoders import Cosmos3SoundDecodeStep, Cosmos3VideoDecodeStep
+from diffusers.modular_pipelines.cosmos.decoders import Cosmos3VideoDecodeStep
 from diffusers.modular_pipelines.cosmos.denoise import Cosmos3LoopDenoiser
-from diffusers.modular_pipelines.cosmos.encoders import Cosmos3ImageVaeEncoderStep, Cosmos3TextEncoderStep
-from diffusers.modular_pipelines.cosmos.modular_blocks_cosmos3 import (
-    Cosmos3AutoCoreDenoiseStep,
-    Cosmos3VisionCoreDenoiseStep,
-    Cosmos3VisionSoundCoreDenoiseStep,
-)
-from diffusers.modular_pipelines.modular_pipeline import SequentialPipelineBlocks
+from diffusers.modular_pipelines.cosmos.modular_blocks_cosmos3 import Cosmos3OmniBlocks
+from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
 from diffusers.modular_pipelines.modular_pipeline_utils import ComponentSpec, InputParam
 from diffusers.video_processor import VideoProcessor
 from torch import Tensor
@@ -26,16 +21,26 @@ from torch import Tensor
 from ..denoising.blocks import replaced
 from ..denoising.guidance import guider_spec
 
+# Of blocks that choose by what they are given, those without control videos and robots' actions.
+BRANCHES = {"text_encoder": "text", "vae_encoder": "image_conditioning", "decode": "standard"}
 TAKEN = frozenset(inspect.signature(Cosmos3OmniTransformer.forward).parameters)
 
 
-def made() -> SequentialPipelineBlocks:
-    return replaced(_Blocks(), denoiser=_GuidedDenoiser())
+def made() -> ModularPipelineBlocks:
+    blocks = replaced(Cosmos3OmniBlocks(), denoiser=_GuidedDenoiser())
+    of = blocks.sub_blocks
+    for name, branch in BRANCHES.items():
+        of[name] = of[name].sub_blocks[branch]
+    for branch in set(of["denoise"].sub_blocks) - {"vision", "vision_sound"}:
+        del of["denoise"].sub_blocks[branch]
+    of["decode"].sub_blocks["video"] = _Decode()
+    del of["after_decode"]
+    return blocks
 
 
 class _GuidedDenoiser(Cosmos3LoopDenoiser):
-    """One prediction per branch of the guider, of video and sound as one row. Arithmetic as in Cosmos3OmniPipeline, whose
-    results it gives bit for bit.
+    """One prediction per branch of the guider, of video and sound in one row. Arithmetic as in Cosmos3OmniPipeline,
+    whose results it gives bit for bit.
     """
 
     @property
@@ -91,23 +96,3 @@ class _Decode(Cosmos3VideoDecodeStep):
         vae, processor = super().expected_components
         config = FrozenDict({"vae_scale_factor": 16})
         return [vae, ComponentSpec(processor.name, _AllVideos, config=config, default_creation_method="from_config")]
-
-
-class _Denoise(Cosmos3AutoCoreDenoiseStep):
-    """Of diffusers' five those without robots' actions and control videos."""
-
-    block_classes = [Cosmos3VisionSoundCoreDenoiseStep, Cosmos3VisionCoreDenoiseStep]
-    block_names = ["vision_sound", "vision"]
-    block_trigger_inputs = ["enable_sound"]
-
-
-class _Blocks(SequentialPipelineBlocks):
-    model_name = "cosmos3-omni"
-    block_classes = [
-        Cosmos3TextEncoderStep,
-        Cosmos3ImageVaeEncoderStep,
-        _Denoise,
-        _Decode,
-        Cosmos3SoundDecodeStep,
-    ]
-    block_names = ["text_encoder", "vae_encoder", "denoise", "decode", "decode_sound"]

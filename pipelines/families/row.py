@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -272,14 +272,6 @@ def unpacked(tokens: Tensor, latents: Latents, *, vae: Mapping[str, Any], patch:
     rows, columns = latents.height // multiple, latents.width // multiple
     grid = tokens.unflatten(1, (-1, rows, columns)).unflatten(4, (-1, patch, patch))  # B F H/P W/P C P P
     return grid.permute(0, 4, 1, 2, 5, 3, 6).flatten(5, 6).flatten(3, 4)  # B C F H W
-
-
-def leaf_of(block: ModularPipelineBlocks, outputs: Collection[str]) -> ModularPipelineBlocks:
-    """The first of its blocks without others inside that makes one of these."""
-    if not block.sub_blocks:
-        return block
-    makers = (each for each in block.sub_blocks.values() if {*outputs} & {*each.intermediate_output_names})
-    return next(leaf_of(each, outputs) for each in makers)
 
 
 # ---- What a node was given against what the loaded parts can take: a mistake is one sentence, and no error of shapes.

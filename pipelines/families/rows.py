@@ -279,7 +279,15 @@ def _cosmos() -> ModularPipelineBlocks:
 
 
 COSMOS_CARD = Card(
-    name="Cosmos 3", licence=OPEN_MDW, width=1280, height=720, frames=189, fps=24.0, steps=35, guidance=6.0, text_length=0
+    name="Cosmos 3",
+    licence=OPEN_MDW,
+    width=1280,
+    height=720,
+    frames=189,
+    fps=24.0,
+    steps=35,
+    guidance=6.0,
+    text_length=0,
 )
 COSMOS_3 = Row(
     name="cosmos_3",

@@ -24,7 +24,7 @@ from latentloom.pipelines import preview, stages
 from latentloom.pipelines.components.loading import load_component
 from latentloom.pipelines.denoising.noise import generators
 from latentloom.pipelines.families import FAMILIES
-from latentloom.pipelines.families.by_blocks import WRITERS
+from latentloom.pipelines.families.groups import WRITERS
 from latentloom.pipelines.families.rows import ROWS
 from latentloom.pipelines.models.component_files import inspect_model
 from latentloom.pipelines.models.describe import card_of, describe_model

@@ -233,9 +233,7 @@ TINY_ROWS: dict[str, TinyRow] = {
     ),
     "ernie_image": TinyRow(make=lambda: tiny_of("ErnieImagePipeline").make(), guidance=4.0, text_length=2048),
     "minimax_h3": TinyRow(make=minimax_h3, text_length=0, frames=124, width=48, height=32, steps=3),
-    "cosmos_3": TinyRow(
-        make=cosmos_3, guidance=3.0, text_length=0, frames=9, sound=True, call={"enable_sound": True}
-    ),
+    "cosmos_3": TinyRow(make=cosmos_3, guidance=3.0, text_length=0, frames=9, sound=True, call={"enable_sound": True}),
     "krea_2_turbo": TinyRow(make=lambda: krea_2(is_distilled=True)),
 }
 TINY_ROWS |= {

@@ -1,9 +1,9 @@
 """Models that are run with a safety checker, from a package and files that this project does not bring.
 
 NVIDIA's licence of the older Cosmos models forbids to run them without it. So there is no way to: what a model's folder
-says of the checker is not read, and a class whose package or files are not here is refused at `check`. With both here it
-is made and runs as the package has it, without a network. Cosmos 3 came under a licence that asks for none (OpenMDW),
-and diffusers checks by default: whoever owns the machine may leave it out, and nobody else.
+says of the checker is not read, and a class whose package or files are not here is refused at `check`. With both here
+it is made and runs as the package has it, without a network. Cosmos 3 came under a licence that asks for none
+(OpenMDW), and diffusers checks by default: whoever owns the machine may leave it out, and nobody else.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ...parallel.wording import worded
-from ..models.source import find_snapshot
-from ..signatures.table import Signature, class_names, signature_of
-from ..values import Model, as_bytes
+from ..parallel.wording import worded
+from .models.source import find_snapshot
+from .signatures.table import Signature, class_names, signature_of
+from .values import Model, as_bytes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 PACKAGE = "cosmos_guardrail"
 FILES = ("nvidia/Cosmos-1.0-Guardrail", "Qwen/Qwen3Guard-Gen-0.6B")  # the hub's models that it loads when it is made
 SWITCHES = ("enable_safety_checker",)  # what a folder could say so that none is made
-VARIABLE = "LATENTLOOM_SAFETY_CHECKER"  # of the environment, which ranks inherit: 0 leaves it out where that is a choice
+VARIABLE = (
+    "LATENTLOOM_SAFETY_CHECKER"  # of the environment, which ranks inherit: 0 leaves it out where that is a choice
+)
 OWNERS = {"cosmos_3": "Cosmos3OmniPipeline"}  # families and classes of which it is one
 
 
@@ -48,11 +50,12 @@ def without_guard(name: str, index: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, **dict.fromkeys(SWITCHES, False)} if guard and _is_left_out(name) else found
 
 
-def check_prompt(model: Model, prompt: str) -> None:
-    """ValueError for a prompt that the checker of the model's family finds unsafe."""
+def passed(model: Model, prompt: str) -> str:
+    """The prompt. ValueError for one that the checker of the model's family refuses."""
     with _checker(model) as checker:
         if checker is not None and not checker.check_text_safety(prompt):
             raise ValueError(worded("the safety checker of {} refuses this prompt; write another", model.source))
+    return prompt
 
 
 def checked(model: Model, clips: Tensor) -> Tensor:
@@ -65,7 +68,9 @@ def checked(model: Model, clips: Tensor) -> Tensor:
             seen = as_bytes(clip)
             found = checker.check_video_safety(seen.numpy().copy())
             if found is None:
-                raise ValueError(worded("the safety checker of {} refuses this video; write another prompt", model.source))
+                raise ValueError(
+                    worded("the safety checker of {} refuses this video; write another prompt", model.source)
+                )
             made = torch.from_numpy(found)
             changed = (made != seen).flatten(1).any(1)
             clip[changed] = made[changed] if clip.dtype == torch.uint8 else made[changed] / 255
@@ -88,7 +93,7 @@ def _checker(model: Model) -> Iterator[Any]:
 
 @functools.cache
 def _made() -> Any:
-    from ..components.building import offline
+    from .components.building import offline
 
     with offline():
         return importlib.import_module(PACKAGE).CosmosSafetyChecker()
