@@ -39,15 +39,30 @@ def why_no_guard(signature: Signature) -> str:
 
 
 def why_unguarded(model: Model) -> str:
-    """The same of a model of a family."""
+    """What is missing here of the safety checker of the model's family; "" where nothing is."""
     return _why_none(OWNERS[model.family]) if model.family in OWNERS else ""
+
+
+def _why_none(name: str) -> str:
+    gone = {f"the files of {each}": f"hf download {each}" for each in FILES if find_snapshot(each) is None}
+    if importlib.util.find_spec(PACKAGE) is None:
+        gone = {f"the package {PACKAGE}": f"pip install {PACKAGE}", **gone}
+    remedy = ", then ".join(f"`{each}`" for each in gone.values())
+    told = f"{name} runs only with its safety checker, and not here are {', '.join(gone)}; run {remedy}"
+    if name in OWNERS.values():
+        told += f", or start latentloom with {VARIABLE}=0 if this machine is yours and you answer for what it makes"
+    return told if gone and not _is_left_out(name) else ""
 
 
 def without_guard(name: str, index: Mapping[str, Any]) -> dict[str, Any]:
     """What a folder's index says to a class of this name, but for what it says of a safety checker."""
     guard = signature_of(name).guard if name in class_names() else ()
     found = {key: value for key, value in index.items() if not guard or key not in (*guard, *SWITCHES)}
-    return {**found, **dict.fromkeys(SWITCHES, False)} if guard and _is_left_out(name) else found
+    return found | dict.fromkeys(SWITCHES, False) if _is_left_out(name) else found
+
+
+def _is_left_out(name: str) -> bool:
+    return name in OWNERS.values() and os.environ.get(VARIABLE) == "0"
 
 
 def passed(model: Model, prompt: str) -> str:
@@ -59,8 +74,8 @@ def passed(model: Model, prompt: str) -> str:
 
 
 def checked(model: Model, clips: Tensor) -> Tensor:
-    """Clips B F H W C as the checker of the model's family leaves them: a frame in which it changes nothing keeps its
-    bits. ValueError for one that it refuses."""
+    """Clips B F H W C as the checker of the model's family leaves them, which hides faces: frames in which it changes
+    nothing keep their bits. ValueError for a clip that it refuses."""
     import torch
 
     with _checker(model) as checker:
@@ -68,27 +83,24 @@ def checked(model: Model, clips: Tensor) -> Tensor:
             seen = as_bytes(clip)
             found = checker.check_video_safety(seen.numpy().copy())
             if found is None:
-                raise ValueError(
-                    worded("the safety checker of {} refuses this video; write another prompt", model.source)
-                )
-            made = torch.from_numpy(found)
-            changed = (made != seen).flatten(1).any(1)
+                told = worded("the safety checker of {} refuses this video; write another prompt", model.source)
+                raise ValueError(told)
+            changed = ((made := torch.from_numpy(found)) != seen).flatten(1).any(1)
             clip[changed] = made[changed] if clip.dtype == torch.uint8 else made[changed] / 255
     return clips
 
 
 @contextmanager
 def _checker(model: Model) -> Iterator[Any]:
-    """On the model's device; None of a family that has none, or where it is left out."""
+    """On the model's device meanwhile; None of a family that has none, or where it is left out."""
     if model.family not in OWNERS or _is_left_out(OWNERS[model.family]):
         yield None
         return
-    checker = _made()
-    checker.to(model.device)
     try:
-        yield checker
+        _made().to(model.device)
+        yield _made()
     finally:
-        checker.to("cpu")
+        _made().to("cpu")
 
 
 @functools.cache
@@ -97,19 +109,3 @@ def _made() -> Any:
 
     with offline():
         return importlib.import_module(PACKAGE).CosmosSafetyChecker()
-
-
-def _is_left_out(name: str) -> bool:
-    return name in OWNERS.values() and os.environ.get(VARIABLE) == "0"
-
-
-def _why_none(name: str) -> str:
-    gone = {f"the files of {each}": f"hf download {each}" for each in FILES if find_snapshot(each) is None}
-    if importlib.util.find_spec(PACKAGE) is None:
-        gone = {f"the package {PACKAGE}": f"pip install {PACKAGE}", **gone}
-    if not gone or _is_left_out(name):
-        return ""
-    told = f"{name} runs only with its safety checker, and not here are {', '.join(gone)}"
-    told += f"; run {', then '.join(f'`{each}`' for each in gone.values())}"
-    choice = f", or start latentloom with {VARIABLE}=0 if this machine is yours and you answer for what it makes"
-    return told + choice if name in OWNERS.values() else told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -22,9 +23,10 @@ def blocks_for(row: Row, pipeline: str, stage: str, *, has_frame: bool) -> Modul
     """With the branches of a first frame if there is one."""
     import diffusers
 
-    from ..denoising.blocks import replaced
-
-    block = row.made_of() if row.made_of is not None else copy.deepcopy(blocks_of(getattr(diffusers, pipeline)))
+    if row.made_by:
+        block = importlib.import_module(f"{__package__}.{row.made_by}").made()
+    else:
+        block = copy.deepcopy(blocks_of(getattr(diffusers, pipeline)))
     names = list(block.sub_blocks)
     cut = names.index("denoise")
     stages = {
@@ -40,8 +42,6 @@ def blocks_for(row: Row, pipeline: str, stage: str, *, has_frame: bool) -> Modul
         block.sub_blocks[name] = next(known, inner)
     if stage == "text":
         vars(block.sub_blocks["text_encoder"]).update(row.settings)
-    if stage == "denoise" and row.denoiser is not None:
-        return replaced(block, denoiser=row.denoiser())
     return block
 
 

@@ -17,7 +17,6 @@ from ..values import as_bytes
 from .family import Card, Family, Line
 
 if TYPE_CHECKING:
-    from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
     from torch import Tensor
 
     from ..values import Latents
@@ -74,10 +73,8 @@ class Row(Line):
     text: tuple[str, ...] = ("tokenizer", "text_encoder")
     # What its transformer calls the mask of its text, of one that needs none where nothing is hidden.
     text_mask: str = ""
-    # Makes its blocks, where they are not those of its variants' pipelines.
-    made_of: Callable[[], ModularPipelineBlocks] | None = None
-    # Makes what takes the place of the block `denoiser` in the loop of its blocks.
-    denoiser: Callable[[], ModularPipelineBlocks] | None = None
+    # The module here whose `made` makes its blocks, where they are not those of its variants' pipelines.
+    made_by: str = ""
     image: tuple[str, ...] = ("vae",)
     denoise: tuple[str, ...] = ("transformer", "scheduler")
     sound: tuple[str, ...] = ()  # what decoding its sound loads; none of a row without sound

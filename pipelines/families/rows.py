@@ -3,17 +3,11 @@
 Numbers are those of the makers' model cards and of the classic pipelines' signatures.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from .family import Card
 from .flux import DEV_LICENCE, FLUX  # noqa: F401 (a row, as those below)
 from .row import LEVELS, Row, Variant
-
-if TYPE_CHECKING:
-    from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
 
 APACHE, KREA = "Apache-2.0", "Krea 2 Community License"
 OPEN_MDW = "OpenMDW-1.1"
@@ -271,30 +265,13 @@ MINIMAX_H3 = Row(
     kept_on_cpu=("text_token_tags",),
 )
 
-
-def _cosmos() -> ModularPipelineBlocks:
-    from .cosmos_blocks import made
-
-    return made()
-
-
-COSMOS_CARD = Card(
-    name="Cosmos 3",
-    licence=OPEN_MDW,
-    width=1280,
-    height=720,
-    frames=189,
-    fps=24.0,
-    steps=35,
-    guidance=6.0,
-    text_length=0,
-)
+COSMOS = replace(H3_CARD, name="Cosmos 3", licence=OPEN_MDW, width=1280, height=720, frames=189, steps=35, guidance=6.0)
 COSMOS_3 = Row(
     name="cosmos_3",
     title="Cosmos 3",
     pipelines=("Cosmos3OmniPipeline",),
-    variants=(Variant(COSMOS_CARD, "Cosmos3OmniModularPipeline"),),
-    made_of=_cosmos,
+    variants=(Variant(COSMOS, "Cosmos3OmniModularPipeline"),),
+    made_by="cosmos_blocks",
     output="video",
     text=("text_tokenizer",),
     denoise=("transformer", "scheduler", "text_tokenizer"),
