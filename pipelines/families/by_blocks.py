@@ -28,7 +28,6 @@ from .row import (
     flat,
     has_frames,
     in_lists,
-    joined,
     latent_channels,
     latent_width,
     listed,
@@ -104,6 +103,8 @@ class ByBlocks:
 
     def encode_image(self, parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dict[str, Tensor]]:
         """The most likely latents, so they depend on no seed; or those that are drawn by a seed."""
+        import torch
+
         from ..denoising.inside import most_likely
         from ..denoising.noise import generators, seeds_of
 
@@ -124,8 +125,8 @@ class ByBlocks:
         with contextlib.nullcontext() if row.draws_picture else most_likely(parts["vae"]):
             outputs = self._handed_on(parts, block)
             if row.takes_image == "first_frame":
-                each = (flat(_run(block, parts, {**asked, "image": one}, outputs=outputs)) for one in pixels.split(1))
-                return None, joined(each)
+                each = [flat(_run(block, parts, {**asked, "image": one}, outputs=outputs)) for one in pixels.split(1)]
+                return None, {name: torch.cat([one[name] for one in each]) for name in each[0]}
             found = flat(_run(block, parts, asked, outputs=outputs))
         latents = found["image_latents"]
         return latents.squeeze(2) if latents.ndim == 5 else latents, {}  # B C H W
@@ -312,9 +313,8 @@ class ByBlocks:
 
 def _alone(request: Denoise, place: int) -> Denoise:
     """With what is told of the first frame of that video alone."""
-    latents = request.latents
-    extras = {name: each[place : place + 1] if len(each) > 1 else each for name, each in latents.extras.items()}
-    return request.resolved(latents=dataclasses.replace(latents, extras=extras))
+    extras = {name: each[place:][:1] if len(each) > 1 else each for name, each in request.latents.extras.items()}
+    return request.resolved(latents=dataclasses.replace(request.latents, extras=extras))
 
 
 def _keyframe(block: Assembly, parts: Parts, request: EncodeImage) -> dict[str, Tensor]:

@@ -39,9 +39,7 @@ def made() -> ModularPipelineBlocks:
 
 
 class _GuidedDenoiser(Cosmos3LoopDenoiser):
-    """One prediction per branch of the guider, of video and sound in one row. Arithmetic as in Cosmos3OmniPipeline,
-    whose results it gives bit for bit.
-    """
+    """A prediction per branch of the guider, of video and sound in one row; bit for bit as in Cosmos3OmniPipeline."""
 
     @property
     def expected_components(self) -> list[ComponentSpec]:
@@ -63,14 +61,12 @@ class _GuidedDenoiser(Cosmos3LoopDenoiser):
             both = components._mask_velocity_predictions(shown, heard, **masks)
             branch.noise_pred = torch.cat([each.float().flatten() for each in both if each is not None])[None]  # 1 N
             guider.cleanup_models(transformer)
-        predicted = guider(branches).pred[0].split([known[name].numel() for name in _LATENTS if name in known])
+        sizes = [known[name].numel() for name in ("latents", "sound_latents") if name in known]
+        predicted = guider(branches).pred[0].split(sizes)
         state.velocity_vision = state.noise_pred = predicted[0].view(state.latents.shape)  # 1 C F H W
         state.velocity_sound = predicted[1].view(state.sound_latents.shape) if len(predicted) > 1 else None  # C F
         state.velocity_action = None
         return components, state
-
-
-_LATENTS = ("latents", "sound_latents")
 
 
 def _given(known: dict[str, Any], branch: str) -> dict[str, Any]:

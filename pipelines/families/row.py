@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -211,14 +211,6 @@ def listed(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         else:
             found[name] = tensor
     return found
-
-
-def joined(each: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Of what was made of one picture after the other, with a row for each."""
-    import torch
-
-    found = list(each)
-    return {name: torch.cat([one[name] for one in found]) for name in found[0]}
 
 
 def in_lists(references: Mapping[str, Tensor], batch: int) -> dict[str, Any]:
