@@ -53,13 +53,13 @@ class _GuidedDenoiser(Cosmos3LoopDenoiser):
     def __call__(self, components: Any, state: Any, i: int, t: Tensor) -> tuple[Any, Any]:
         guider, transformer, known = components.guider, components.transformer, state.as_dict()
         guider.set_state(step=i, num_inference_steps=state.num_inference_steps, timestep=t)
-        masks = {name: [known[name]] for name in ("vision_condition_mask", "sound_condition_mask") if name in known}
+        fixed = [known[name].mT for name in ("vision_condition_mask", "sound_condition_mask") if name in known]
         branches = guider.prepare_inputs({"given": (_given(known, "cond_"), _given(known, "uncond_"))})
         for branch in branches:
             guider.prepare_models(transformer)
             shown, heard, _ = transformer(**branch.given, return_dict=False)
-            both = components._mask_velocity_predictions(shown, heard, **masks)
-            branch.noise_pred = torch.cat([each.float().flatten() for each in both if each is not None])[None]  # 1 N
+            both = [each[0] * (1.0 - mask) for each, mask in zip((shown, heard), fixed, strict=False)]
+            branch.noise_pred = torch.cat([each.float().flatten() for each in both])[None]  # 1 N
             guider.cleanup_models(transformer)
         sizes = [known[name].numel() for name in ("latents", "sound_latents") if name in known]
         predicted = guider(branches).pred[0].split(sizes)
