@@ -269,7 +269,7 @@ COSMOS = replace(H3_CARD, name="Cosmos 3", licence=OPEN_MDW, width=1280, height=
 COSMOS_3 = Row(
     name="cosmos_3",
     title="Cosmos 3",
-    pipelines=("Cosmos3OmniPipeline",),
+    pipelines=("Cosmos3OmniPipeline", "Cosmos3OmniDiffusersPipeline"),  # the second of Nano and Super as published
     variants=(Variant(COSMOS, "Cosmos3OmniModularPipeline"),),
     made_by="cosmos_blocks",
     output="video",

@@ -1,6 +1,8 @@
 """Cosmos 3: each of its modes is what diffusers' pipeline makes, on one device as on two."""
 
 import dataclasses
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +140,18 @@ def test_a_canvas_is_counted_in_whole_tokens(cosmos: Model) -> None:
     """A token is two latents of eight pixels wide; what is missing of one is padded."""
     size = dataclasses.replace(canvas(cosmos, 9), width=72, height=40)
     assert work_of(cosmos, canvas=size, text_length=0).tokens == 3 * 5 * 3
+
+
+def test_a_folder_is_read_as_nano_and_super_are_published(tiny: Any, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny("cosmos_3"), tmp_path / "nano")
+    index = json.loads((folder / "model_index.json").read_text())
+    index |= {"_class_name": "Cosmos3OmniDiffusersPipeline", "safety_checker": [None, None]}
+    (folder / "model_index.json").write_text(json.dumps(index))
+    nano = describe_model(str(folder), device="cpu")
+    assert nano.family == "cosmos_3"
+    assert denoise(nano, encode_text(nano, PROMPT), canvas(nano, 1), steps=1).tensor is not None
+
+
+def test_a_step_cache_is_refused(cosmos: Model) -> None:
+    with pytest.raises(ValueError, match="diffusers has no step cache for Cosmos3OmniTransformer"):
+        denoise(cosmos, encode_text(cosmos, PROMPT), canvas(cosmos, 1), steps=1, step_cache="taylorseer")
