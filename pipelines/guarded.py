@@ -2,8 +2,8 @@
 
 NVIDIA's licence of the older Cosmos models forbids to run them without it. So there is no way to: what a model's folder
 says of the checker is not read, and a class whose package or files are not here is refused at `check`. With both here
-it is made and runs as the package has it, without a network. Cosmos 3 came under a licence that asks for none
-(OpenMDW), and diffusers checks by default: whoever owns the machine may leave it out, and nobody else.
+it is made and runs as the package has it, without a network. Cosmos 3 came out under OpenMDW 1.1, which asks for none,
+though diffusers' documents do: it is checked, unless whoever owns the machine, and answers for it, has left that out.
 """
 
 from __future__ import annotations
