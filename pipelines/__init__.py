@@ -2,6 +2,7 @@
 
 doors: What installed packages and one folder of the owner's bring from outside, read once when the process starts.
 failures: What a stage fails with, in one sentence: numbers that are none, lacking memory, and what a library refuses.
+guarded: Models that are run with a safety checker, from a package and files that this project does not bring.
 kept: Texts and pictures that were encoded, kept in this process: what comes again is not encoded again.
 place: From what the user wrote to a model's place: which devices, and how a denoise uses them.
 placement: Where a stage runs: in this process, or in ranks, one for each of the model's devices.

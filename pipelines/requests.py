@@ -109,6 +109,7 @@ class Denoise(Request):
     cache_threshold: float = 0.0  # how much change a step cache overlooks; 0 is the cache's own
     # Where the start picture is painted anew, as many pixels as the canvas; elsewhere it is kept. None: everywhere.
     mask: Mask | None = None
+    sound: bool = False  # whether one is painted beside a video, of a model that may (Cosmos 3)
     sampling: Sampling = field(default_factory=Sampling)
     # As stock pipelines draw it in half precision, for whoever compares with them, it is `diffusers`.
     noise: Noise = "seed"

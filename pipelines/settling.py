@@ -9,15 +9,18 @@ sockets.
 
 import contextlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ..parallel.errors import BadInput
 from ..parallel.wording import worded
 from . import shape
 from .families import FAMILIES, ROWS
+from .guarded import why_unguarded
 from .models.describe import card_of, filled
+from .models.folder import read_config
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
-from .values import THRESHOLDS
+from .values import THRESHOLDS, Model
 
 R = TypeVar("R", bound=Request)
 # (field, why): the field at which it is told that the request cannot be, and the sentence, "" where it can.
@@ -78,6 +81,7 @@ ENCODE_TEXT: Rules = (
     ("first_frame", lambda r: "" if r.first_frame is None else shape.why_no_frame(r.model)),
     ("prompt", lambda r: shape.why_no_prompt(r.model, r.prompt, saw_frame=saw_frame(r))),
     ("text_length", lambda r: shape.why_no_text(r.model, r.text_length) if r.text_length else ""),
+    ("model", lambda r: why_unguarded(r.model)),
 )
 DENOISE: Rules = (
     ("mask", lambda r: "" if r.mask is None else shape.why_no_mask(r.model)),
@@ -86,6 +90,7 @@ DENOISE: Rules = (
     ("steps", lambda r: shape.why_no_steps(r.model, r.steps) if r.steps and not r.sampling.sigmas else ""),
     ("latents", lambda r: _why_other_family(r, r.latents.family, what="latents were made")),
     ("latents", lambda r: shape.why_one_frame(r.model, r.conditioning.saw_frame, has_frame=bool(r.latents.extras))),
+    ("sound", lambda r: _why_silent(r.model) if r.sound else ""),
     ("guidance_2", lambda r: shape.why_no_guidance_2(r.model, r.guidance_2)),
     ("distilled_guidance", lambda r: shape.why_no_distilled(r.model, r.distilled_guidance)),
     ("strength", lambda r: _why_no_strength(r.strength)),
@@ -96,7 +101,10 @@ RULES: Mapping[Stage, Rules] = {
     "encode_text": ENCODE_TEXT,
     "encode_image": (("model", lambda r: shape.why_no_image(r.model)),),
     "denoise": DENOISE,
-    "decode": (("latents", lambda r: shape.NOTHING_SHOWN if r.latents.is_empty else ""),),
+    "decode": (
+        ("model", lambda r: why_unguarded(r.model)),
+        ("latents", lambda r: shape.NOTHING_SHOWN if r.latents.is_empty else ""),
+    ),
     "decode_audio": (("model", lambda r: shape.why_not_made(r.model, "audio")),),
 }
 
@@ -108,6 +116,15 @@ def saw_frame(asked: Any) -> bool:
 
 def _why_other_family(r: Request, family: str, *, what: str) -> str:
     return shape.why_other_family(r.model, family, what=what) if family else ""
+
+
+def _why_silent(model: Model) -> str:
+    """Why no sound can be painted beside the model's videos, as a sentence; empty where one can."""
+    has_sound = FAMILIES[model.family].has_sound
+    # Of a family that may there are models that were trained without.
+    if has_sound and read_config(Path(model.folder), "transformer").get("sound_gen", True):
+        return ""
+    return worded("{} makes no sound; turn sound off in Denoise", model.source)
 
 
 def _why_no_strength(strength: float) -> str:
@@ -166,6 +183,8 @@ def _check_made(r: Decode | DecodeAudio) -> None:
     if isinstance(r, DecodeAudio) and r.latents.sound is None:
         raise ValueError(
             "the latents are an empty canvas, which sounds like nothing; put a Denoise before Decode Audio"
+            if r.latents.is_empty
+            else "the latents have no sound; turn on sound in Denoise, or take Decode Audio away"
         )
 
 

@@ -35,6 +35,7 @@ from .failures import check_finite, told_by
 from .families import FAMILIES, family_module
 from .forecast.memory import work_of
 from .forecast.plans import num_steps_of, text_length_of
+from .guarded import checked, passed
 from .models.describe import card_of
 from .models.facts import scheduler_of
 from .models.folder import read_config, read_index
@@ -75,7 +76,7 @@ def encode_text(
         check_finite(negative or {}, parts, model, what="the negative prompt's conditioning")
     return Conditioning(
         family=model.family,
-        prompt=request.prompt,
+        prompt=passed(model, request.prompt),
         negative_prompt=request.negative_prompt,
         positive=_at_rest(positive),
         negative=None if negative is None else _at_rest(negative),
@@ -169,20 +170,19 @@ def decode(request: Decode | Mapping[str, Any] = NOTHING, progress: Progress = S
     request = settled(made(Decode, request, fields))
     model, latents = request.model, request.latents
     assert latents.tensor is not None, "an empty canvas is refused"
-    num_ranks = max(1, request.split)
-    plan = ParallelPlan(ulysses=num_ranks)
+    plan = ParallelPlan(ulysses=max(1, request.split))
     doing = f"decoding {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"
     with _loaded(model, "decode", progress, doing, working_bytes=_working_bytes(model, latents, plan)) as parts:
         progress.phase("decoding")
         tensor = latents.tensor.to(model.device, parts["vae"].dtype)
         with (
-            split_over(parts["vae"], num_ranks, rows=tensor.shape[-2]),
-            measured(plan, progress, device=model.device, name=f"rows={num_ranks}"),
+            split_over(parts["vae"], plan.num_ranks, rows=tensor.shape[-2]),
+            measured(plan, progress, device=model.device, name=f"rows={plan.num_ranks}"),
         ):
             pixels = decoded(parts, request, tensor=tensor, progress=progress)
     if FAMILIES[model.family].output == "image":
         return Image(pixels=pixels)
-    return Video(pixels=pixels, fps=latents.fps or card_of(model).fps)
+    return Video(pixels=checked(model, pixels), fps=latents.fps or card_of(model).fps)
 
 
 def decode_audio(
@@ -192,8 +192,7 @@ def decode_audio(
     request = settled(made(DecodeAudio, request, fields))
     model, latents, sound = request.model, request.latents, request.latents.sound
     assert sound is not None, "latents without sound are refused"
-    doing = f"decoding the sound of {latents.batch} of {latents.frames} frames"
-    with _loaded(model, "decode_audio", progress, doing) as parts:
+    with _loaded(model, "decode_audio", progress, f"decoding the sound of {latents.batch} videos") as parts:
         progress.phase("decoding sound")
         with measured(ONE_RANK, progress, device=model.device):
             waveform, rate = family_module(model.family).decode_audio(parts, request, sound=sound.to(model.device))

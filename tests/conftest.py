@@ -15,11 +15,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of what tests start: more 
 os.environ["LATENTLOOM_SELF_CHECK"] = (
     "0"  # but for the tests of it: a check costs small steps, at each plan's first use
 )
+os.environ["LATENTLOOM_SAFETY_CHECKER"] = "0"  # its package is no dependency; tests of it set this otherwise
 gc.disable()  # until all is collected: nothing of it is garbage, and each collection would go through it
 
-ON_RANKS = """cluster drills loaded masked modular modular_blocks modulation noise placement pooled prepared rank_work
-read_together requests rows self_check shared_pages split_vae spread step_cache stored_shares tensorrt verified verify
-waiting"""
+ON_RANKS = """cluster cosmos drills loaded masked modular modular_blocks modulation noise placement pooled prepared
+rank_work read_together requests rows self_check shared_pages split_vae spread step_cache stored_shares tensorrt
+verified verify waiting"""
 # What takes longest, by how its path begins, the longest first, as workers take it: it shares warm processes, which are
 # ranks or a browser, or what is made once in a process: the tables that read bobbin's pictures, and all of diffusers
 # imported. Clocks of faults and drills are in seconds that a process may want which was killed, or waits its turn,

@@ -209,7 +209,7 @@ NODES = {
         uses_device=True,
         sketch=text_sketch,
         refuses=lambda given: settling.refusals(
-            Asked(requests.EncodeText, given), "prompt", "text_length", "first_frame"
+            Asked(requests.EncodeText, given), "prompt", "text_length", "first_frame", "model"
         ),
         means=lambda given: settling.own_numbers(Asked(requests.EncodeText, given)),
         reads=text_reads,

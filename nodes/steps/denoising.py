@@ -23,9 +23,9 @@ Part = Annotated[float, Socket(min=0, max=1, step=0.05, advanced=True)]
 
 
 def noise_recipe(values: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    """By what is known of results from before there was a choice: they have the noise of diffusers. Where `seed` makes
-    another one, the schedule says so."""
-    return 1, {name: value for name, value in values.items() if name != "noise"}
+    """By what is known of results from before there was a choice: they have the noise of diffusers, and no sound. Where
+    `seed` makes another noise, the schedule says so."""
+    return 1, {name: value for name, value in values.items() if name != "noise" and (name, value) != ("sound", False)}
 
 
 @checked
@@ -58,6 +58,9 @@ def denoise(
         Mask | None, "Where a start picture is painted anew; elsewhere it is kept. Scaled as Encode Image scales"
     ] = None,
     noise: NoiseChoice = "seed",
+    sound: Annotated[
+        bool, "Paint a sound beside the video, of a model that may (Cosmos 3); others do or cannot"
+    ] = False,
     progress: Progress = SILENT,
 ) -> Latents:
     """Run the diffusion transformer over the canvas."""
@@ -79,6 +82,7 @@ def denoise(
         step_cache=step_cache,
         cache_threshold=cache_threshold,
         mask=mask,
+        sound=sound,
         sampling=sampling or Sampling(),
         noise=noise,
     )

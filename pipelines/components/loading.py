@@ -319,7 +319,7 @@ class Shell:
         return building.build(component_class(self._files), self._files.folder, dtype=self.dtype)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # what copy and pickle look for
+        if name.startswith("_") and name != "_hop_size":  # what copy and pickle look for, and no block
             raise AttributeError(name)
         return getattr(self._built, name)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+import torch
 from diffusers.modular_pipelines.modular_pipeline import (
     LoopSequentialPipelineBlocks,
     ModularPipeline,
@@ -72,10 +73,9 @@ class Assembly:
     def pipeline(self, parts: Parts) -> ModularPipeline:
         """A new pipeline of these blocks with these parts."""
         # A copy of the pipeline is enough for a run: it shares the blocks, and its parts are attributes of its own.
-        kind = type(self._pipeline)
         modules = (each for each in parts.values() if isinstance(each, nn.Module))
-        if (weight := next((weight for each in modules for weight in each.parameters()), None)) is not None:
-            kind = _on_device(kind, weight.device)
+        weight = next((weight for each in modules for weight in each.parameters()), None)
+        kind = _on_device(type(self._pipeline), weight.device if weight is not None else torch.device("cpu"))
         pipeline = copy.copy(self._pipeline)
         pipeline.__class__ = kind
         own = vars(pipeline)
@@ -247,7 +247,8 @@ def _on_device(kind: type, device: Any) -> type:
     """The pipeline's class, which knows where its parts are."""
     # Diffusers' own property looks for offloading at every module of all parts, each time that a block asks.
     where = property(lambda _: device)
-    return derived(kind, _execution_device=where, device=where)
+    # A safety checker is asked by the stages (`guarded.py`), of whole videos; Cosmos 3's blocks would ask again.
+    return derived(kind, _execution_device=where, device=where, requires_safety_checker=False)
 
 
 def _count_steps(block: ModularPipelineBlocks) -> None:

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 # The transformers for which diffusers ships MagCache's ratios: FLUX.1 dev and schnell.
 CALIBRATED = {"FluxTransformer2DModel": {"num_layers": 19, "num_single_layers": 38}}
-# Transformers that no guider of ours asks, which would tell a cache the branch and the step.
-WITHOUT_GUIDER = ("LTX2VideoTransformer3DModel", "MiniMaxH3Transformer3DModel")
+# Transformers that no guider of ours asks, which would tell a cache the branch and the step; and one whose blocks have
+# other arguments and names than diffusers' caches know.
+WITHOUT_CACHE = ("LTX2VideoTransformer3DModel", "MiniMaxH3Transformer3DModel", "Cosmos3OmniTransformer")
 # What TaylorSeer predicts. Diffusers' own patterns leave out Wan, whose attention is called attn1 and attn2.
 ATTENTION = (r"(?:.*_)?blocks\.\d+\.attn\d*",)
 
@@ -133,7 +134,7 @@ def _check_scheduler(scheduler: Any, request: Denoise) -> None:
 
 def _check_transformer(transformer: Any, kind: StepCache) -> None:
     name = type(transformer).__name__
-    if not hasattr(transformer, "enable_cache") or name in WITHOUT_GUIDER:
+    if not hasattr(transformer, "enable_cache") or name in WITHOUT_CACHE:
         raise ValueError(f"step_cache is {kind}, but diffusers has no step cache for {name}; set step_cache to none")
     if name.startswith("FSDP"):  # how FSDP names the class when it has the weights
         raise ValueError(

@@ -10,7 +10,6 @@ as an input: read from the blocks, not written by hand.
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import functools
 import logging
@@ -18,9 +17,9 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..signatures.table import blocks_of
 from ..values import Sampling, as_bytes
 from .family import Family, OnStep, Parts, of_several
+from .groups import blocks_for, leaf_of
 from .row import (
     Row,
     check_channels,
@@ -31,7 +30,6 @@ from .row import (
     in_lists,
     latent_channels,
     latent_width,
-    leaf_of,
     listed,
     picture,
     pictures,
@@ -42,7 +40,6 @@ from .row import (
 )
 
 if TYPE_CHECKING:
-    from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
     from torch import Generator, Tensor
 
     from ..denoising.blocks import Assembly
@@ -50,11 +47,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("latentloom")
 
-TEXT = ("text_encoder",)
-# Blocks that put other words for the prompt's are left out: what the user wrote is what the model reads.
-WRITERS = ("prompt_enhancer", "prompt_upsample", "prompt_upsampler")
 NEGATIVE = "negative_"
+RATES = ("frame_rate", "fps")  # what they call frames a second
 FRAME = "first_frame"  # among the extras of latents, the picture itself
+SOUNDS = ("audio", "sound")  # what blocks call what is heard
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +78,8 @@ class ByBlocks:
             "image": pictures(request.references.pictures, parts["config"]("vae")) if request.references else None,
             "keyframes": None if shown is None else [picture(shown[0])],
         }
+        if "num_frames" in block.inputs:
+            return {}, {}  # it is read once the canvas is known
         self._warn_if_cut(parts, request.prompt, request.text_length)
         found = self._read(parts, block, asked)
         positive = {name: tensor for name, tensor in found.items() if not name.startswith(NEGATIVE)}
@@ -105,6 +103,8 @@ class ByBlocks:
 
     def encode_image(self, parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dict[str, Tensor]]:
         """The most likely latents, so they depend on no seed; or those that are drawn by a seed."""
+        import torch
+
         from ..denoising.inside import most_likely
         from ..denoising.noise import generators, seeds_of
 
@@ -112,7 +112,7 @@ class ByBlocks:
         if row.frame_branches:
             return None, _keyframe(self._group(parts, "image", has_frame=True), parts, request)
         # Of a start picture the encoder alone: before it stands what would scale the picture to multiples of its own.
-        block = self._group(parts, "image", leaf="image_latents" if row.takes_image == "start" else "")
+        block = self._group(parts, "image", leaves=("image_latents",) if row.takes_image == "start" else ())
         asked: dict[str, Any] = {
             "image": pixels,
             "processed_image": 2.0 * pixels - 1.0,
@@ -124,9 +124,10 @@ class ByBlocks:
             asked["generator"] = generators(seeds_of(request.seed, len(pixels)), request.noise)
         with contextlib.nullcontext() if row.draws_picture else most_likely(parts["vae"]):
             outputs = self._handed_on(parts, block)
+            if row.takes_image == "first_frame":
+                each = [flat(_run(block, parts, {**asked, "image": one}, outputs=outputs)) for one in pixels.split(1)]
+                return None, {name: torch.cat([one[name] for one in each]) for name in each[0]}
             found = flat(_run(block, parts, asked, outputs=outputs))
-        if row.takes_image == "first_frame":
-            return None, found
         latents = found["image_latents"]
         return latents.squeeze(2) if latents.ndim == 5 else latents, {}  # B C H W
 
@@ -151,7 +152,7 @@ class ByBlocks:
             return tensor if sound is None else (tensor, sound)
         count = len(generators)
         each = [
-            self._painted(parts, request, [generator], of_several(on_step, place, count))
+            self._painted(parts, _alone(request, place), [generator], of_several(on_step, place, count))
             for place, generator in enumerate(generators)
         ]
         tensor = torch.cat([tensor for tensor, _ in each])
@@ -186,12 +187,13 @@ class ByBlocks:
                 block,
                 {**parts, **self._walkers(parts, block, request)},
                 given,
-                outputs=("latents", "audio_latents") if row.sound else ("latents",),
+                outputs=("latents", *(f"{name}_latents" for name in SOUNDS if row.sound)),
                 on_step=on_step,
                 unpack=unpack,
             )
         made = unpack(found["latents"]) if row.packed else found["latents"]
-        return made.squeeze(2) if row.output == "image" and made.ndim == 5 else made, found.get("audio_latents")
+        sound = next((found[name] for name in found if name != "latents" and found[name] is not None), None)
+        return made.squeeze(2) if row.output == "image" and made.ndim == 5 else made, sound
 
     def _asked(self, parts: Parts, request: Denoise, generators: list[Generator]) -> dict[str, Any]:
         """Whatever the blocks of one row or another take, with a row for each picture."""
@@ -208,13 +210,18 @@ class ByBlocks:
             "width": latents.width,
             "num_frames": latents.frames,
             "max_area": latents.width * latents.height,  # to which Kontext's blocks would scale the canvas
-            "frame_rate": latents.fps or row.variant(parts["model_index"], parts["config"]).card.fps,
+            **dict.fromkeys(RATES, latents.fps or row.variant(parts["model_index"], parts["config"]).card.fps),
             "num_inference_steps": request.steps,
             "generator": generators,
             "batch_size": len(generators),
             "dtype": next((each.dtype for each in conditioning.positive.values() if each.is_floating_point()), None),
             "keyframe_anchors": ("first",) if FRAME in latents.extras else None,
+            "vision_condition_frames": [0] if "x0_tokens_vision" in latents.extras else None,
+            "enable_sound": request.sound or None,
         }
+        if "num_frames" in (block := self._group(parts, "text")).inputs:
+            texts = {"prompt": conditioning.prompt, "negative_prompt": conditioning.negative_prompt}
+            given |= _run(block, parts, {**given, **texts}, outputs=self._handed_on(parts, block))
         if row.distilled:
             given[row.distilled] = request.distilled_guidance
         if latents.tensor is not None:
@@ -244,7 +251,7 @@ class ByBlocks:
 
     def decode(self, parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
         name, latents = f"{self.row.output}s", request.latents
-        block = self._group(parts, "decode", leaf=name if self.row.sound else "")
+        block = self._group(parts, "decode", leaves=(name,) if self.row.sound else ())
         vae = parts["config"]("vae")
         is_still = tensor.ndim == 4 and has_frames(vae)
         if self.row.takes_image == "start":
@@ -266,53 +273,30 @@ class ByBlocks:
     def decode_audio(self, parts: Parts, request: DecodeAudio, *, sound: Tensor) -> tuple[Tensor, int]:
         import torch
 
-        block = self._group(parts, "decode", leaf="audio")
+        block = self._group(parts, "decode", leaves=SOUNDS)
+        name = next(each for each in SOUNDS if each in block.outputs)
         each = sound.unbind() if self.row.one_by_one else [sound]
         given = (
-            {"audio_latents": latents, "audio_num_frames": latents.shape[1], "output_type": "pt"} for latents in each
+            {f"{name}_latents": latents, "audio_num_frames": latents.shape[1], "output_type": "pt"} for latents in each
         )
-        heard = [_run(block, parts, one, outputs=("audio",))["audio"] for one in given]
-        return torch.cat(heard), sound_rate(parts["config"], title=self.row.title)
+        heard = [_run(block, parts, one, outputs=(name,))[name] for one in given]
+        waves = [wave if wave.ndim == 3 else wave.unsqueeze(0) for wave in heard]
+        return torch.cat(waves), sound_rate(parts["config"], title=self.row.title)
 
     def _group(
-        self, parts: Parts, stage: str, *, has_frame: bool = False, has_mask: bool = False, leaf: str = ""
+        self, parts: Parts, stage: str, *, has_frame: bool = False, has_mask: bool = False, leaves: Sequence[str] = ()
     ) -> Assembly:
         """The family's blocks without those of other stages, with the branches of a first frame if there is one, and
-        keeping what is outside of a mask; with `leaf`, of these the one alone that makes this."""
+        keeping what is outside of a mask; with `leaves`, of these the one alone that makes one of these."""
         from ..denoising.blocks import Assembly, KeepOutside
 
         pipeline = self.row.variant(parts["model_index"], parts["config"]).blocks
-        key = (pipeline, stage, has_frame, has_mask, leaf)
+        key = (pipeline, stage, has_frame, has_mask, *leaves)
         if key not in self.assemblies:
-            block = self._blocks(pipeline, stage, has_frame)
-            leaves = {"keep_outside": KeepOutside()} if has_mask else {}
-            self.assemblies[key] = Assembly(leaf_of(block, leaf) if leaf else block, **leaves)
+            block = blocks_for(self.row, pipeline, stage, has_frame=has_frame)
+            ends = {"keep_outside": KeepOutside()} if has_mask else {}
+            self.assemblies[key] = Assembly(leaf_of(block, leaves) if leaves else block, **ends)
         return self.assemblies[key]
-
-    def _blocks(self, pipeline: str, stage: str, has_frame: bool) -> ModularPipelineBlocks:
-        import diffusers
-
-        from ..denoising.blocks import replaced
-
-        block = copy.deepcopy(blocks_of(getattr(diffusers, pipeline)))
-        names = list(block.sub_blocks)
-        cut = names.index("denoise")
-        stages = {
-            "text": [name for name in names[:cut] if name in TEXT],
-            "image": [name for name in names[:cut] if name not in (*TEXT, *WRITERS)],
-            "denoise": ["denoise"],
-            "decode": names[cut + 1 :],
-        }
-        for name in set(names) - set(stages[stage]):
-            del block.sub_blocks[name]
-        for name, inner in list(block.sub_blocks.items()) if has_frame else ():
-            known = (inner.sub_blocks[branch] for branch in self.row.frame_branches if branch in inner.sub_blocks)
-            block.sub_blocks[name] = next(known, inner)
-        if stage == "text":
-            vars(block.sub_blocks["text_encoder"]).update(self.row.settings)
-        if stage == "denoise" and self.row.denoiser is not None:
-            return replaced(block, denoiser=self.row.denoiser())
-        return block
 
     def _handed_on(self, parts: Parts, block: Assembly) -> list[str]:
         """What of a stage's block the denoise block takes, by name."""
@@ -325,6 +309,12 @@ class ByBlocks:
         tokenizer = parts.get(names[-1]) if names else None
         if self.row.longest_text and not self.row.text_is_fixed and tokenizer is not None:
             warn_if_cut(getattr(tokenizer, "tokenizer", tokenizer), prompt, text_length=text_length)
+
+
+def _alone(request: Denoise, place: int) -> Denoise:
+    """With what is told of the first frame of that video alone."""
+    extras = {name: each[place:][:1] if len(each) > 1 else each for name, each in request.latents.extras.items()}
+    return request.resolved(latents=dataclasses.replace(request.latents, extras=extras))
 
 
 def _keyframe(block: Assembly, parts: Parts, request: EncodeImage) -> dict[str, Tensor]:

@@ -3,27 +3,13 @@
 Its own guidance is distilled into an input of the transformer; true guidance with a negative prompt is ours on top.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from .by_blocks import ByBlocks
 from .family import Card
 from .row import Row, Variant
 
-if TYPE_CHECKING:
-    from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
-
 DEV_LICENCE = "FLUX.1 [dev] Non-Commercial License"
 DEV = Card(name="FLUX.1 dev", licence=DEV_LICENCE, steps=28, distilled_guidance=3.5, text_length=512)
 SCHNELL = Card(name="FLUX.1 schnell", licence="Apache-2.0", steps=4, text_length=256)
-
-
-def _guided() -> ModularPipelineBlocks:
-    from .flux_denoiser import GuidedDenoiser
-
-    return GuidedDenoiser()
-
 
 FLUX = Row(
     name="flux",
@@ -36,7 +22,7 @@ FLUX = Row(
     ),
     longest_text=512,
     text=("tokenizer", "text_encoder", "tokenizer_2", "text_encoder_2"),
-    denoiser=_guided,
+    made_by="flux_denoiser",
     takes_image="start",
     takes_mask=True,
     draws_picture=True,

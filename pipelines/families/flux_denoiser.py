@@ -4,10 +4,17 @@ from typing import Any
 
 import torch
 from diffusers.modular_pipelines.flux.denoise import FluxLoopDenoiser
+from diffusers.modular_pipelines.flux.modular_blocks_flux import FluxAutoBlocks
+from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
 from diffusers.modular_pipelines.modular_pipeline_utils import ComponentSpec, InputParam
 from torch import Tensor
 
+from ..denoising.blocks import replaced
 from ..denoising.guidance import guider_spec
+
+
+def made() -> ModularPipelineBlocks:
+    return replaced(FluxAutoBlocks(), denoiser=GuidedDenoiser())
 
 
 class GuidedDenoiser(FluxLoopDenoiser):

@@ -17,7 +17,6 @@ from ..values import as_bytes
 from .family import Card, Family, Line
 
 if TYPE_CHECKING:
-    from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
     from torch import Tensor
 
     from ..values import Latents
@@ -67,15 +66,15 @@ class Row(Line):
     pipelines: tuple[str, ...]
     reads_modular: bool = True  # whether it reads those, too
     variants: tuple[Variant, ...]  # the first that fits is the model's
-    longest_text: int  # tokens that it reads at most; with `text_is_fixed` that is no choice. 0 is all of a text.
+    longest_text: int = 0  # tokens that it reads at most; with `text_is_fixed` that is no choice. 0 is all of a text.
     text_is_fixed: bool = False
     output: Literal["image", "video"] = "image"
     # What the text stage loads; a name ending in `?` may be absent from a model.
     text: tuple[str, ...] = ("tokenizer", "text_encoder")
     # What its transformer calls the mask of its text, of one that needs none where nothing is hidden.
     text_mask: str = ""
-    # Makes what takes the place of the block `denoiser` in the loop of its blocks.
-    denoiser: Callable[[], ModularPipelineBlocks] | None = None
+    # The module here whose `made` makes its blocks, where they are not those of its variants' pipelines.
+    made_by: str = ""
     image: tuple[str, ...] = ("vae",)
     denoise: tuple[str, ...] = ("transformer", "scheduler")
     sound: tuple[str, ...] = ()  # what decoding its sound loads; none of a row without sound
@@ -197,7 +196,8 @@ def flat(values: Mapping[str, Any]) -> dict[str, Tensor]:
         if isinstance(value, Tensor):
             found[name] = value
         elif isinstance(value, list):
-            found |= {f"{name}.{place}": each.unsqueeze(0) for place, each in enumerate(value)}
+            tensors = [each for each in value if isinstance(each, Tensor)]
+            found |= {f"{name}.{place}": each.unsqueeze(0) for place, each in enumerate(tensors)}
     return found
 
 
@@ -261,13 +261,6 @@ def unpacked(tokens: Tensor, latents: Latents, *, vae: Mapping[str, Any], patch:
     rows, columns = latents.height // multiple, latents.width // multiple
     grid = tokens.unflatten(1, (-1, rows, columns)).unflatten(4, (-1, patch, patch))  # B F H/P W/P C P P
     return grid.permute(0, 4, 1, 2, 5, 3, 6).flatten(5, 6).flatten(3, 4)  # B C F H W
-
-
-def leaf_of(block: ModularPipelineBlocks, output: str) -> ModularPipelineBlocks:
-    """The first of its blocks without others inside that makes this."""
-    if not block.sub_blocks:
-        return block
-    return next(leaf_of(each, output) for each in block.sub_blocks.values() if output in each.intermediate_output_names)
 
 
 # ---- What a node was given against what the loaded parts can take: a mistake is one sentence, and no error of shapes.

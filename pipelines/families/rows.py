@@ -10,6 +10,7 @@ from .flux import DEV_LICENCE, FLUX  # noqa: F401 (a row, as those below)
 from .row import LEVELS, Row, Variant
 
 APACHE, KREA = "Apache-2.0", "Krea 2 Community License"
+OPEN_MDW = "OpenMDW-1.1"
 QWEN = "Qwen Research License"
 STABILITY = "Stability AI Community License"
 FLUX_2_DEV, FLUX_2_KLEIN = "FLUX.2 [dev] Non-Commercial License", "Apache-2.0 (4B), FLUX Non-Commercial License (9B)"
@@ -262,6 +263,23 @@ MINIMAX_H3 = Row(
     takes_image="first_frame",
     frame_branches=("keyframes", "fl2va"),
     kept_on_cpu=("text_token_tags",),
+)
+
+COSMOS = replace(H3_CARD, name="Cosmos 3", licence=OPEN_MDW, width=1280, height=720, frames=189, steps=35, guidance=6.0)
+COSMOS_3 = Row(
+    name="cosmos_3",
+    title="Cosmos 3",
+    pipelines=("Cosmos3OmniPipeline", "Cosmos3OmniDiffusersPipeline"),  # the second of Nano and Super as published
+    variants=(Variant(COSMOS, "Cosmos3OmniModularPipeline"),),
+    made_by="cosmos_blocks",
+    output="video",
+    text=("text_tokenizer",),
+    denoise=("transformer", "scheduler", "text_tokenizer"),
+    sound=("sound_tokenizer?",),
+    one_by_one=True,
+    patch=1,
+    frame_multiple=4,
+    takes_image="first_frame",
 )
 
 # All that stand above, in their order.

@@ -248,9 +248,9 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
     config, vae = read_config(folder, "transformer"), read_config(folder, "vae")
     classes = {name: class_name for name, (_, class_name) in components_of(read_index(folder)).items()}
     split = SPLIT_PLANS.get(classes.get("transformer", ""))
-    multiple, num_frames = size_multiple(model), 1
-    if family.frame_multiple:
-        num_frames = -(-canvas.frames * family.latent_frames // family.frame_multiple)
+    # of Cosmos 3 a canvas is padded to whole tokens
+    multiple = size_multiple(model) * (whole_number(config.get("latent_patch_size")) or 1)
+    num_frames = -(-canvas.frames * family.latent_frames // family.frame_multiple) if family.frame_multiple else 1
     references = num_references * REFERENCE_PIXELS // multiple**2
     vae_class, row_counts = classes.get("vae", ""), frozenset[int]()
     if why_not(vae_class, vae) is None:
@@ -268,8 +268,8 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         transformers=stages["denoise"],
         vae=_need(stages["decode"]),
         heads=whole_number(config.get("num_attention_heads")),
-        width=whole_number(config.get("attention_head_dim")),
-        tokens=num_frames * (canvas.width // multiple) * (canvas.height // multiple) + references,
+        width=whole_number(config.get("attention_head_dim")) or whole_number(config.get("head_dim")),
+        tokens=num_frames * -(-canvas.width // multiple) * -(-canvas.height // multiple) + references,
         joint_text=text_length if split is not None and "text" in split.order else 0,
         canvas=canvas,
         vae_config=vae,

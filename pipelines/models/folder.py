@@ -206,7 +206,7 @@ def kind_of(class_name: str) -> Kind:
     """What a component of this class is."""
     if class_name.endswith("Scheduler"):
         return "scheduler"
-    if "Tokenizer" in class_name:
+    if "Tokenizer" in class_name and not class_name.endswith("AudioTokenizer"):  # that is Cosmos 3's VAE of sounds
         return "tokenizer"
     if "Processor" in class_name or class_name.endswith("FeatureExtractor"):
         return "processor"

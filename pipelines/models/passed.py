@@ -12,6 +12,7 @@ ONCE = re.compile(
     r"(?:^|[._])(?:norm\w*|mod|modulation|adaln|ada_ln\w*|scale_shift_table|time\w*|embed\w*)(?=[._])", re.I
 )
 OF_TEXT = re.compile(r"(?:^|[._])(?:context|txt|add)(?=[._])")
+OF_VIDEO = "_moe_gen"  # of Cosmos 3, whose language model has the plain names, and the video those and `add_q_proj`
 OF_CONTEXT = re.compile(r"attn2\.(?:to_)?[kv](?:_proj)?\.")
 
 
@@ -21,6 +22,9 @@ def passed_by(matrices: Mapping[str, int]) -> tuple[int, int, int]:
     `matrices` are the block's, each with how many numbers it holds.
     """
     sizes = {name: size for name, size in matrices.items() if not ONCE.search(name)}
+    if any(OF_VIDEO in name for name in sizes):
+        of_video = sum(size for name, size in sizes.items() if OF_VIDEO in name or OF_TEXT.search(name))
+        return of_video, sum(sizes.values()) - of_video, 0
     of_text = sum(size for name, size in sizes.items() if OF_TEXT.search(name))
     of_context = sum(size for name, size in sizes.items() if OF_CONTEXT.search(name))
     rest = sum(sizes.values()) - of_text - of_context

@@ -5,7 +5,6 @@ blocks: Our denoise, encode and decode as Modular Diffusers blocks: what `latent
 called: A whole pipeline as a process keeps it and calls it, classic or modular: loaded once, spread over the ranks of a
     plan, or over none.
 carried: A modular pipeline's blocks and parts as plain data, from which ranks make the same ones.
-guarded: Pipelines that make a safety checker of their own, from a package and files that this project does not bring.
 pooled: A pipeline on ranks that this process starts itself:
     `latentloom.Pool("cuda*4").spread("org/model")(prompt="...")`.
 shown: What goes into a pipeline and what comes out of it, as values of wires: pictures, clips and sounds.

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from ...parallel.errors import did_you_mean, one_line
 from ..components.building import offline, quiet_libraries
 from ..components.loading import load_component
+from ..guarded import why_no_guard, without_guard
 from ..models.component_files import inspect_component
 from ..models.folder import CLASS, components_of, read_index
 from ..models.packing import check_checkpoints
@@ -24,7 +25,6 @@ from ..models.source import resolve_source
 from ..signatures.table import REWRITERS, blocks_of, class_names, is_modular, parts_of, signature_of, specs_of
 from ..spreading.pipeline import bars_of
 from ..values import Dtype
-from .guarded import why_no_guard, without_guard
 
 if TYPE_CHECKING:
     from diffusers.modular_pipelines.modular_pipeline import ModularPipeline

@@ -60,6 +60,8 @@ SHOWN = {
     "ERNIE-Image": "baidu/ERNIE-Image",
     "SD 3.5 large": "stabilityai/stable-diffusion-3.5-large",
     "LTX-2": "Lightricks/LTX-2",
+    "Cosmos 3 Super": "nvidia/Cosmos3-Super",
+    "Cosmos 3 Nano": "nvidia/Cosmos3-Nano",
 }
 NUM_SHORT = 12  # of these in README.md
 
@@ -248,6 +250,7 @@ PARTS |= {
     "wan_vae": tuned("AutoencoderKLWan"),
     "hunyuan_vae": tuned("AutoencoderKLHunyuanVideo15"),
     "h3_sound": tuned("AutoencoderKLMiniMaxH3Audio"),
+    "cosmos_sound": tuned("Cosmos3AVAEAudioTokenizer"),
 }
 
 # ---- transformers whose classes' defaults are what was published, and those of code at a commit
@@ -261,6 +264,17 @@ PARTS |= {
     "qwen_image_21": tuned("QwenImage21Transformer2DModel"),
     "z_image": tuned("ZImageTransformer2DModel"),
     "krea_2": tuned("Krea2Transformer2DModel"),
+    "cosmos_nano": tuned("Cosmos3OmniTransformer", sound_gen=True, sound_dim=64),
+    "cosmos_super": tuned(
+        "Cosmos3OmniTransformer",
+        "two of Qwen3-32B, which make the 65 billion that its makers tell",
+        hidden_size=5120,
+        intermediate_size=25600,
+        num_hidden_layers=64,
+        num_attention_heads=64,
+        sound_gen=True,
+        sound_dim=64,
+    ),
     "hunyuan_15": tuned("HunyuanVideo15Transformer3DModel"),
     "ernie": tuned(
         "ErnieImageTransformer2DModel",
@@ -311,6 +325,7 @@ def scripted_parts(folder: Path) -> dict[str, Part]:
     for model in ("Wan-T2V-1.3B", "Wan-T2V-14B", "Wan-I2V-14B-480p", "Wan2.2-T2V-A14B", "Wan2.2-I2V-14B-720p"):
         config = wan.get_transformer_config(model)[0]["diffusers_config"]
         found[model] = scripted("WanTransformer3DModel", name, config)
+    found["wan_22_vae"] = scripted("AutoencoderKLWan", name, wan.vae22_diffusers_config)
     name = "convert_minimax_h3_to_diffusers"
     h3 = script(name)
     found["h3"] = scripted("MiniMaxH3Transformer3DModel", name, h3.MINIMAX_H3_TRANSFORMER_CONFIG)
@@ -356,6 +371,7 @@ NOTHING = {
     "shift_3": of_no_weights(FLOW, "diffusers", shift=3.0),
     "shift_5": of_no_weights(FLOW, "diffusers", shift=5.0),
     "shift_6": of_no_weights(FLOW, "diffusers", shift=6.0),
+    "unipc_1": of_no_weights("UniPCMultistepScheduler", "diffusers", flow_shift=1.0),
     "unipc_3": of_no_weights("UniPCMultistepScheduler", "diffusers", flow_shift=3.0),
     "h3_steps": of_no_weights("MiniMaxH3Scheduler", "diffusers"),
     "clip_words": of_no_weights("CLIPTokenizer"),
@@ -372,6 +388,12 @@ FLUX = {**TWO, "vae": "flux_vae", "scheduler": "dynamic"}
 QWEN = {"text_encoder": "qwen_25_vl_7b", "tokenizer": "qwen_words", "vae": "qwen_vae", "scheduler": "dynamic"}
 EDIT = {**QWEN, "processor": "qwen_25_sees", "transformer": "qwen_image"}
 WAN = {"text_encoder": "umt5_xxl", "tokenizer": "t5_words", "vae": "wan_vae", "scheduler": "unipc_3"}
+COSMOS = {
+    "sound_tokenizer": "cosmos_sound",
+    "text_tokenizer": "qwen_words",
+    "vae": "wan_22_vae",
+    "scheduler": "unipc_1",
+}
 KLEIN = {"tokenizer": "qwen_words", "vae": "flux_2_vae", "scheduler": "dynamic"}
 KREA = {"transformer": "krea_2", "text_encoder": "qwen_3_vl_4b_body", "tokenizer": "qwen_words", "vae": "qwen_vae"}
 Z_IMAGE = {"transformer": "z_image", "text_encoder": "qwen_3_4b_body", "tokenizer": "qwen_words", "vae": "flux_vae"}
@@ -489,6 +511,8 @@ MODELS: dict[str, Entry] = {
         scheduler="h3_steps",
         audio_scheduler="h3_steps",
     ),
+    "nvidia/Cosmos3-Nano": entry("Cosmos3OmniPipeline", COSMOS, transformer="cosmos_nano"),
+    "nvidia/Cosmos3-Super": entry("Cosmos3OmniPipeline", COSMOS, transformer="cosmos_super"),
     "stabilityai/stable-diffusion-3.5-medium": entry("StableDiffusion3Pipeline", THREE, transformer="sd_35_medium"),
     "stabilityai/stable-diffusion-3.5-large": entry("StableDiffusion3Pipeline", THREE, transformer="sd_35_large"),
     "baidu/ERNIE-Image": entry("ErnieImagePipeline", ERNIE, scheduler="dynamic"),

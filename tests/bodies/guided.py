@@ -23,7 +23,10 @@ from support.cells import built, outputs
 
 def forwards(run: Callable[[], Latents]) -> tuple[Latents, int]:
     """The latents, and how many forwards of a transformer began."""
-    return called(run, lambda module: type(module).__name__.endswith(("Transformer2DModel", "Transformer3DModel")))
+    return called(
+        run,
+        lambda module: type(module).__name__.endswith(("Transformer2DModel", "Transformer3DModel", "OmniTransformer")),
+    )
 
 
 @by_plan

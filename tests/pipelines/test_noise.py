@@ -19,7 +19,7 @@ from support.tiny_models import FAMILIES
 from support.tiny_rows import TINY_ROWS, request_of, small_references
 
 SEED = 5
-SOUND = ("ltx_2", "minimax_h3")
+SOUND = ("ltx_2", "minimax_h3", "cosmos_3")
 TWO_STEPS = ("minimax_h3", "qwen_image_21_turbo")  # these take no fewer
 VARIANTS = ("flux_schnell", "flux_2_klein_base", "flux_3_distilled", "krea_2_turbo", "qwen_image_21_turbo")
 # Variants draw as those that they are variants of do.

@@ -25,7 +25,7 @@ from latentloom.pipelines import preview, stages
 from latentloom.pipelines.components.loading import load_component
 from latentloom.pipelines.denoising.noise import generators
 from latentloom.pipelines.families import FAMILIES
-from latentloom.pipelines.families.by_blocks import WRITERS
+from latentloom.pipelines.families.groups import WRITERS
 from latentloom.pipelines.families.rows import ROWS
 from latentloom.pipelines.models.component_files import inspect_model
 from latentloom.pipelines.models.describe import card_of, describe_model
@@ -51,6 +51,7 @@ SPREAD = {
     "flux_2": ("ulysses=2", "ring=2"),
     "minimax_h3": ("ulysses=2",),
     "ltx_2": ("ulysses=2", "cfg=2"),
+    "cosmos_3": ("ulysses=2", "allgather=2", "cfg=2"),
 }
 # What two ranks try here; tests/bench/families.py has them all try all.
 SPREAD_EDITS = {
@@ -165,6 +166,8 @@ def called(pipeline: Any, row: TinyRow, **given: Any) -> tuple[torch.Tensor, ...
     made = pipeline(prompt=PROMPT, **call, generator=generators([SEED]), output_type="pt")
     if hasattr(made, "images"):
         return (made.images.movedim(1, -1),)
+    if hasattr(made, "sound"):  # Cosmos 3, of one video
+        return made.video.movedim(1, -1)[None], made.sound[None].clamp(-1, 1)
     video = made.frames.movedim(2, -1)
     return (video, made.audio) if hasattr(made, "audio") else (video,)
 

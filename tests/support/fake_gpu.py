@@ -99,7 +99,7 @@ class _Calls(TorchFunctionMode):
             self.mode.wait("item")
         elif func is Tensor.new_tensor:
             self.mode.wait("copy from the host")
-        elif func is Tensor.nonzero:
+        elif func in (Tensor.nonzero, torch.nonzero):
             self.mode.wait("nonzero")
         elif func in (Tensor.__getitem__, Tensor.__setitem__):
             if what := _place_looked_up(*args):

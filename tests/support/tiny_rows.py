@@ -33,6 +33,7 @@ class TinyRow:
     frames: int = 1
     steps: int = STEPS
     passes: int = STEPS  # how many steps are told of these
+    sound: bool = False  # whether one is painted beside, where that is a choice
     references: int = 0  # how many pictures it looks at beside the prompt, each of another size
     call: dict[str, Any] = field(default_factory=dict[str, Any])  # what else the classic call takes
     stock: str = ""  # the classic pipeline's class, where it is not that of the folder
@@ -58,6 +59,7 @@ def request_of(model: dict[str, Any], row: TinyRow) -> dict[str, Any]:
         "steps": row.steps,
         "guidance": row.guidance,
         "distilled_guidance": row.distilled,
+        "sound": row.sound,
     }
 
 
@@ -165,6 +167,10 @@ def flux_3(pipeline: str) -> Any:
     return as_written(pipeline, zoo("blocks", "flux3_parts", pipeline, heads=4))
 
 
+def cosmos_3(*, hears: bool = True) -> Any:
+    return zoo("cosmos", "omni", "Cosmos3OmniPipeline", heads=4, hears=hears)
+
+
 def minimax_h3() -> Any:
     """50 layers of text are read, and the last is not; 40 latents of sound, of 200 samples, a second."""
     from zoo.pipelines.minimax import h3_parts
@@ -227,6 +233,7 @@ TINY_ROWS: dict[str, TinyRow] = {
     ),
     "ernie_image": TinyRow(make=lambda: tiny_of("ErnieImagePipeline").make(), guidance=4.0, text_length=2048),
     "minimax_h3": TinyRow(make=minimax_h3, text_length=0, frames=124, width=48, height=32, steps=3),
+    "cosmos_3": TinyRow(make=cosmos_3, guidance=3.0, text_length=0, frames=9, sound=True, call={"enable_sound": True}),
     "krea_2_turbo": TinyRow(make=lambda: krea_2(is_distilled=True)),
 }
 TINY_ROWS |= {

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from ....parallel.errors import BadInput
 from ....parallel.progress import SILENT, Progress
+from ....pipelines.guarded import why_no_guard
 from ....pipelines.place import LEFT_OPEN, read_plan
 from ....pipelines.signatures.table import class_names, signature_of
 from ....pipelines.values import Audio, Image, Video
-from ....pipelines.whole.guarded import why_no_guard
 from ...files.workspace import HERE, Workspace
 from ...graph.signature import read_spec
 from ...graph.spec import ARGUMENTS, VALUE_TYPES, Chooser, InputSpec, NodeSpec, Socket

@@ -127,11 +127,21 @@ def controlled() -> dict[str, Any]:
     return video_call(controls=frames(17, WIDTH, HEIGHT), **chunks, max_sequence_length=64)
 
 
-def omni(kind: Any) -> Any:
+def omni(kind: Any, *, heads: int = 3, hears: bool = False) -> Any:
+    """With `hears` it makes sound as well: 25 latents of it a second, each of 80 samples."""
     tokenizer = chat_tokenizer()
     sizes = {"latent_channel": 16, "patch_latent_dim": 64, "vocab_size": len(tokenizer) + 8}
-    transformer = tiny_transformer(video.cosmos3, **sizes)
+    transformer = tiny_transformer(video.cosmos3_sound if hears else video.cosmos3, heads=heads, **sizes)
     parts = {"text_tokenizer": tokenizer, "vae": wan_vae(), "scheduler": unipc()}
+    if hears:
+        parts["sound_tokenizer"] = diffusers.Cosmos3AVAEAudioTokenizer(
+            sampling_rate=2000,
+            vocoder_input_dim=6,
+            dec_dim=8,
+            dec_c_mults=(1, 2, 2),
+            dec_strides=(4, 4, 5),
+            encoder_enabled=False,
+        )
     return kind(transformer=transformer, **parts, enable_safety_checker=False)
 
 
