@@ -56,12 +56,12 @@ SHOWN = {
     "FLUX.2 dev": "black-forest-labs/FLUX.2-dev",
     "FLUX.3 klein": "black-forest-labs/flux-3-image-klein",
     "FLUX.1 dev": "black-forest-labs/FLUX.1-dev",
+    "Cosmos 3 Nano": "nvidia/Cosmos3-Nano",
     "HunyuanVideo 1.5": "hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_t2v",
     "ERNIE-Image": "baidu/ERNIE-Image",
     "SD 3.5 large": "stabilityai/stable-diffusion-3.5-large",
     "LTX-2": "Lightricks/LTX-2",
     "Cosmos 3 Super": "nvidia/Cosmos3-Super",
-    "Cosmos 3 Nano": "nvidia/Cosmos3-Nano",
 }
 NUM_SHORT = 12  # of these in README.md
 
