@@ -218,7 +218,8 @@ class ByBlocks:
         if row.distilled:
             given[row.distilled] = request.distilled_guidance
         if latents.tensor is not None:
-            given |= {"image_latents": latents.tensor, "strength": request.strength}
+            start = latents.tensor.unsqueeze(2) if has_frames(parts["vae.config"]) else latents.tensor
+            given |= {"image_latents": start, "strength": request.strength}
         return given
 
     def _walkers(self, parts: Parts, block: Assembly, request: Denoise) -> dict[str, Any]:

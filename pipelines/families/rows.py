@@ -16,6 +16,7 @@ FLUX_2_DEV, FLUX_2_KLEIN = "FLUX.2 [dev] Non-Commercial License", "Apache-2.0 (4
 FLUX_3_KLEIN = "FLUX Kommunity License"
 HUNYUAN, LIGHTRICKS = "Tencent Hunyuan Community License", "LTX-Video Open Weights License"
 LIGHTRICKS_2 = "LTX-2 Community License Agreement"
+CIRCLESTONE = "CircleStone Labs Non-Commercial License"
 MINIMAX = "MiniMax H3 Community License Agreement"
 # What FLUX.2 dev was made with, line break included; the modular block has a space there.
 FLUX_2_SYSTEM = (
@@ -262,6 +263,18 @@ MINIMAX_H3 = Row(
     takes_image="first_frame",
     frame_branches=("keyframes", "fl2va"),
     kept_on_cpu=("text_token_tags",),
+)
+
+ANIMA_CARD = Card(name="Anima", licence=CIRCLESTONE, steps=40, guidance=4.0)
+ANIMA = Row(
+    name="anima",
+    title="Anima",
+    pipelines=(),
+    variants=(Variant(ANIMA_CARD, "AnimaModularPipeline"),),
+    longest_text=4096,
+    text=("tokenizer", "text_encoder", "t5_tokenizer"),
+    denoise=("transformer", "scheduler", "text_conditioner"),
+    takes_image="start",
 )
 
 # All that stand above, in their order.

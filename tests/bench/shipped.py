@@ -26,6 +26,8 @@ TINY = {
     "flux_2": ("flux_2_klein",),
     "flux_3": ("flux_3_distilled",),
     "ernie_image": ("ernie_image",),
+    "anima": ("anima",),
+    "stable_diffusion_35": ("sd3",),
     "hunyuan_video_15": ("hunyuan_video_15",),
     "ltx": ("ltx",),
     "ltx_2": ("ltx_2",),

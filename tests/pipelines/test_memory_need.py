@@ -3,6 +3,7 @@
 import dataclasses
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -182,6 +183,14 @@ def test_every_component_tells_its_blocks_in_the_bytes_that_it_will_take(
     assert found["transformer"].largest_block_bytes == part * max(BLOCKS.values())
     assert found["transformer"].outside_bytes == part * sum(OUTSIDE.values())
     assert all(0 < each.largest_block_bytes <= each.num_bytes - each.outside_bytes for each in found.values())
+
+
+def test_what_is_no_transformer_of_a_denoise_is_whole_beside_it() -> None:
+    transformer = Need(own_bytes=900, outside_bytes=100, blocks=((400, 1), (400, 1)))
+    conditioner, found = Need(own_bytes=70), Need.of_transformers
+    assert found([transformer, conditioner]) == (replace(transformer, own_bytes=970, outside_bytes=170),)
+    assert found([transformer, transformer]) == (transformer, transformer)
+    assert found([conditioner]) == (conditioner,)
 
 
 @pytest.mark.parametrize("family", ["flux", "sd3", "ltx_2"])

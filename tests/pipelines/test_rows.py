@@ -51,6 +51,7 @@ SPREAD = {
     "flux_2": ("ulysses=2", "ring=2"),
     "minimax_h3": ("ulysses=2",),
     "ltx_2": ("ulysses=2", "cfg=2"),
+    "anima": ("ulysses=2", "cfg=2"),
 }
 # What two ranks try here; tests/bench/families.py has them all try all.
 SPREAD_EDITS = {
@@ -233,6 +234,17 @@ def test_a_picture_to_start_from_is_painted_over_as_by_the_classic_pipeline(
     parts = load_pipeline(str(tiny("z_image_turbo")), dtype="fp32").components
     given = {"image": picture.movedim(-1, 1), "width": 64, "height": 64, "strength": 0.5, "num_inference_steps": 4}
     assert torch.equal(mine, called(ZImageImg2ImgPipeline(**parts), row, **given)[0])
+
+
+def test_a_start_picture_of_a_vae_of_videos_is_painted_over_as_by_the_modular_pipeline(
+    model: Any, tiny: Any, picture: torch.Tensor
+) -> None:
+    row = dataclasses.replace(TINY_ROWS["anima"], width=64, height=64, steps=4)
+    start = stages.encode_image(model=model("anima"), image=Image(pixels=picture))
+    painted = stages.denoise({**request_of(model("anima"), row), "latents": start, "strength": 0.5})
+    mine = stages.decode(model=model("anima"), latents=painted).pixels
+    given = {"image": picture.movedim(-1, 1), "strength": 0.5}
+    assert torch.equal(mine, modular(tiny("anima"), row, **given)[0])
 
 
 def test_a_first_frame_that_the_text_encoder_sees_gives_what_the_modular_pipeline_gives(
