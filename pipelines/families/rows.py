@@ -277,5 +277,19 @@ ANIMA = Row(
     takes_image="start",
 )
 
+LAYERED = replace(QWEN_IMAGE_CARD, name="Qwen-Image Layered", width=640, height=640, frames=4, fps=1.0, most_side=1024)
+QWEN_IMAGE_LAYERED = Row(
+    name="qwen_image_layered",
+    title="Qwen-Image Layered",
+    pipelines=("QwenImageLayeredPipeline",),
+    variants=(Variant(LAYERED, "QwenImageLayeredModularPipeline"),),
+    longest_text=1024,
+    output="video",
+    text_mask="encoder_hidden_states_mask",
+    takes_image="start",
+    layered=True,
+    frame_multiple=1,
+)
+
 # All that stand above, in their order.
 ROWS: dict[str, Row] = {row.name: row for row in vars().copy().values() if isinstance(row, Row)}

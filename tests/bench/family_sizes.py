@@ -267,6 +267,8 @@ PARTS |= {
     "flux_schnell": tuned("FluxTransformer2DModel"),
     "flux_3": tuned("Flux3Transformer2DModel"),
     "qwen_image": tuned("QwenImageTransformer2DModel"),
+    "qwen_layered": tuned("QwenImageTransformer2DModel", use_additional_t_cond=True, use_layer3d_rope=True),
+    "qwen_layered_vae": tuned("AutoencoderKLQwenImage", input_channels=4),
     "qwen_image_21": tuned("QwenImage21Transformer2DModel"),
     "z_image": tuned("ZImageTransformer2DModel"),
     "krea_2": tuned("Krea2Transformer2DModel"),
@@ -464,6 +466,9 @@ MODELS: dict[str, Entry] = {
     "Qwen/Qwen-Image-Edit": entry("QwenImageEditPipeline", EDIT),
     "Qwen/Qwen-Image-Edit-2509": entry("QwenImageEditPlusPipeline", EDIT),
     "Qwen/Qwen-Image-Edit-2511": entry("QwenImageEditPlusPipeline", EDIT),
+    "Qwen/Qwen-Image-Layered": entry(
+        "QwenImageLayeredPipeline", EDIT, transformer="qwen_layered", vae="qwen_layered_vae"
+    ),
     "Qwen/Qwen-Image-2.1": entry(
         "QwenImage21Pipeline",
         {"transformer": "qwen_image_21", "text_encoder": "qwen_3_vl_8b", "processor": "qwen_3_sees"},

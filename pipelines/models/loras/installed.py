@@ -49,7 +49,7 @@ MADE_FOR: Mapping[str, Families] = {
     "sd3": ("sd3",),
     "wan": ("wan",),
     "qwenimage21": ("qwen_image_21",),
-    "qwenimage": ("qwen_image", "qwen_image_edit", "qwen_image_edit_plus"),
+    "qwenimage": ("qwen_image", "qwen_image_edit", "qwen_image_edit_plus", "qwen_image_layered"),
     "zimage": ("z_image",),
     "krea2": ("krea_2",),
     "ernieimage": ("ernie_image",),
