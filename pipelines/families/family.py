@@ -60,6 +60,7 @@ class Line:
     least_frames: int = 1
     most_frames: int = 0  # 0 is any number
     latent_frames: int = 1  # how many frames of latents `frame_multiple` frames are
+    more_latent_frames: int = 0  # which its transformer sees beside those, such as the picture that it starts from
     fps: float = 0.0  # frames a second of all its videos; 0 where that is a choice
     takes_mask: bool = False  # whether a part of the start picture can be kept while the rest is painted anew
     references: tuple[int, int] = (0, 0)  # the fewest and the most pictures that it looks at beside a prompt

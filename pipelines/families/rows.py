@@ -289,6 +289,7 @@ QWEN_IMAGE_LAYERED = Row(
     takes_image="start",
     layered=True,
     frame_multiple=1,
+    more_latent_frames=2,
 )
 
 # All that stand above, in their order.

@@ -251,7 +251,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
     split = SPLIT_PLANS.get(classes.get("transformer", ""))
     multiple, num_frames = size_multiple(model), 1
     if family.frame_multiple:
-        num_frames = -(-canvas.frames * family.latent_frames // family.frame_multiple)
+        num_frames = -(-canvas.frames * family.latent_frames // family.frame_multiple) + family.more_latent_frames
     references = num_references * REFERENCE_PIXELS // multiple**2
     vae_class, row_counts = classes.get("vae", ""), frozenset[int]()
     if why_not(vae_class, vae) is None:

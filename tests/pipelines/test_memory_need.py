@@ -295,6 +295,12 @@ def test_every_family_tells_its_tokens_and_its_decoder(family: str, tiny: Callab
     assert len(found.transformers) == (2 if family == "wan22" else 1)
 
 
+def test_layers_are_counted_with_the_whole_picture_and_the_one_that_is_taken_apart(tiny: Callable[[str], Path]) -> None:
+    model = describe_model(str(tiny("qwen_image_layered")), device="cpu")
+    canvas = Latents(family=model.family, width=64, height=48, frames=4)
+    assert work_of(model, canvas=canvas, text_length=0).tokens == (4 + 2) * 4 * 3
+
+
 @pytest.mark.parametrize(("planes", "frames", "rows"), [(16, 10, 128), (16, 10, 129), (64, 3, 106), (64, 3, 107)])
 def test_torch_unfolds_what_is_said_to_be_unfolded(planes: int, frames: int, rows: int) -> None:
     """`planes` of the picture's batch and channels; frames and rows with their padding."""
