@@ -83,9 +83,6 @@ class Row(Line):
     one_by_one: bool = False  # whether its blocks make one video at a time
     patch: int = 2  # how many latents wide a token of the transformer is
     takes_image: Literal["start", "first_frame", "nothing"] = "nothing"
-    # Whether it takes the start picture apart into layers: frames of a video, each with an alpha channel. Its prompt is
-    # read by the last of its text blocks alone, for those before tell of the picture where nobody wrote one.
-    layered: bool = False
     # Whether latents of a start picture are drawn by a seed; else they are the most likely ones.
     draws_picture: bool = False
     # Which branches of its blocks know of a first frame, of a row whose text encoder looks at it.

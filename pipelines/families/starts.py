@@ -25,17 +25,12 @@ def opaque(pixels: Tensor, vae: Mapping[str, Any]) -> Tensor:
 
 
 def started(row: Row, request: Denoise, vae: Mapping[str, Any]) -> dict[str, Any]:
-    """What the denoise block is told of the picture on the canvas. Raises ValueError for a row that must have one."""
-    tensor, strength = request.latents.tensor, request.strength
-    if row.layered and (tensor is None or strength < 1):
-        raise ValueError(
-            f"{row.title} takes a picture apart: put one on the canvas with Encode Image, and set strength to 1"
-        )
-    if tensor is None:
+    """What the denoise block is told of the picture on the canvas."""
+    if (tensor := request.latents.tensor) is None:
         return {}
     if has_frames(vae):
         tensor = tensor.unsqueeze(1 if row.layered else 2)  # B F C H W, B C F H W
-    return {"image_latents": tensor, "strength": strength, "layers": request.latents.frames}
+    return {"image_latents": tensor, "strength": request.strength, "layers": request.latents.frames}
 
 
 def stacked(layers: Sequence[Tensor], num_pictures: int) -> Tensor:
