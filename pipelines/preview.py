@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..parallel.recent import Recent
-from .families.row import has_frames, latent_width
+from .families.row import has_alpha, has_frames, latent_width
 
 if TYPE_CHECKING:
     from .values import Model
@@ -108,7 +108,7 @@ def _encode(vae: Any, chart: Tensor) -> Tensor:
         mean, deviation = (torch.tensor(each).view(1, 3, 1, 1) for each in IMAGENET[type(vae).__name__])
         pixels = (chart[None] - mean) / deviation
     pixels = pixels.to(vae.device, vae.dtype)
-    if config.get("in_channels") == 4:
+    if has_alpha(config):
         pixels = F.pad(pixels, (0, 0, 0, 0, 0, 1), value=1.0)  # opaque
     if has_frames(config):
         pixels = pixels.unsqueeze(2)  # a video of one frame

@@ -144,6 +144,10 @@ def check_mask_size(latents: Latents, mask: Mask) -> None:
 def why_all_anew(model: Model, strength: float, *, is_empty: bool) -> str:
     """Why a strength below 1 has nothing to keep, as a sentence; empty where a picture can be on the canvas."""
     family = FAMILIES[model.family]
+    if family.layered and (strength < 1 or is_empty):
+        return worded(
+            "{} takes a picture apart: put one on the canvas with Encode Image, and set strength to 1", family.title
+        )
     if strength >= 1 or (family.takes_image == "start" and not is_empty):
         return ""
     why = "the canvas is empty; put a picture on it with Encode Image, or set strength to 1"

@@ -23,7 +23,8 @@ from .building import offline, quiet_libraries
 
 logger = logging.getLogger("latentloom")
 
-TAKERS = ("transformer", "transformer_2", "text_encoder", "text_encoder_2")  # names of components that can carry LoRAs
+# Names of components that can carry LoRAs.
+TAKERS = ("transformer", "transformer_2", "text_conditioner", "text_encoder", "text_encoder_2")
 EXPERTS = {"transformer": re.compile(r"high[_\- ]?noise", re.I), "transformer_2": re.compile(r"low[_\- ]?noise", re.I)}
 
 
@@ -78,10 +79,11 @@ def _mixin(pipeline: str) -> Any:
     """The LoRA loader of a pipeline class, without the pipeline."""
     import diffusers
     from diffusers.loaders.lora_base import LoraBaseMixin
+    from diffusers.modular_pipelines.modular_pipeline import ModularPipeline
     from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 
-    cls = getattr(diffusers, pipeline)
-    found = [c for c in cls.__mro__ if issubclass(c, LoraBaseMixin) and not issubclass(c, DiffusionPipeline)]
+    cls, whole = getattr(diffusers, pipeline), (DiffusionPipeline, ModularPipeline)
+    found = [c for c in cls.__mro__ if issubclass(c, LoraBaseMixin) and not issubclass(c, whole)]
     if not found:
         raise ValueError(f"{pipeline} takes no LoRAs in diffusers {diffusers.__version__}; remove them from the model")
     return found[0]
@@ -159,13 +161,14 @@ def _check_match(tensors: Mapping[str, Any], changed: Mapping[str, int], lora: L
 
 
 def _load_transformer(component: Any, name: str, *, lora: Lora, mixin: Any) -> None:
-    """The pipeline's own `load_lora_weights`, on an object that holds nothing but the transformer."""
+    """The pipeline's own `load_lora_weights`, on an object that holds nothing but the component."""
 
     def skip(*_: Any, **__: Any) -> None:
-        """Text encoders get their part when they are loaded."""
+        """Other components get their part when they are loaded."""
 
-    holder = type("_Holder", (mixin,), {"load_lora_into_text_encoder": skip})()
-    holder.transformer = component
+    others = [each for each in ("text_encoder", "text_conditioner", "transformer") if not name.startswith(each)]
+    holder = type("_Holder", (mixin,), {f"load_lora_into_{each}": skip for each in others})()
+    holder.transformer = holder.text_conditioner = component
     holder.text_encoder = holder.text_encoder_2 = holder.hf_device_map = None
     holder.components = {}
     options = {}

@@ -8,6 +8,7 @@ flux_denoiser: FLUX's denoiser through a guider: modular FLUX has none, and so k
 groups: The blocks of one stage of a row.
 row: A family as a row of data, and what its blocks take and give: made of what our values hold, checked, and back.
 rows: The families that are rows.
+starts: Pictures that denoising starts from, as diffusers' blocks take them: opaque, as a video of one frame, as layers.
 wan: Wan 2.1 and 2.2: videos from text, or from text and a first frame; 2.2 has two experts, for high and low noise.
 wan_blocks: Wan's denoiser for one transformer or two experts, and what a model that continues a picture is told of it.
 """

@@ -38,6 +38,7 @@ from .row import (
     unpacked,
     warn_if_cut,
 )
+from .starts import opaque, stacked, started
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -70,7 +71,8 @@ class ByBlocks:
     def encode_text(self, parts: Parts, request: EncodeText) -> tuple[dict[str, Tensor], dict[str, Tensor] | None]:
         """The negative conditioning is None of a model that has no branch to steer away from."""
         shown = request.first_frame.extras.get(FRAME) if request.first_frame else None
-        block = self._group(parts, "text", has_frame=shown is not None)
+        leaves = ("prompt_embeds",) if self.row.layered else ()
+        block = self._group(parts, "text", has_frame=shown is not None, leaves=leaves)
         asked = {
             "prompt": request.prompt,
             "negative_prompt": request.negative_prompt,
@@ -108,7 +110,7 @@ class ByBlocks:
         from ..denoising.inside import most_likely
         from ..denoising.noise import generators, seeds_of
 
-        row, pixels = self.row, request.image.pixels.movedim(-1, 1)  # B C H W
+        row, pixels = self.row, opaque(request.image.pixels.movedim(-1, 1), parts["config"]("vae"))  # B C H W
         if row.frame_branches:
             return None, _keyframe(self._group(parts, "image", has_frame=True), parts, request)
         # Of a start picture the encoder alone: before it stands what would scale the picture to multiples of its own.
@@ -224,9 +226,7 @@ class ByBlocks:
             given |= _run(block, parts, {**given, **texts}, outputs=self._handed_on(parts, block))
         if row.distilled:
             given[row.distilled] = request.distilled_guidance
-        if latents.tensor is not None:
-            given |= {"image_latents": latents.tensor, "strength": request.strength}
-        return given
+        return given | started(row, request, parts["vae.config"])
 
     def _walkers(self, parts: Parts, block: Assembly, request: Denoise) -> dict[str, Any]:
         """The solvers and guiders of one denoise, by the names that the blocks know them by."""
@@ -250,7 +250,7 @@ class ByBlocks:
         return {**found, **own_guiders(own, request.guidance, sampling)}
 
     def decode(self, parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
-        name, latents = f"{self.row.output}s", request.latents
+        name, latents = "images" if self.row.layered else f"{self.row.output}s", request.latents
         block = self._group(parts, "decode", leaves=(name,) if self.row.sound else ())
         vae = parts["config"]("vae")
         is_still = tensor.ndim == 4 and has_frames(vae)
@@ -268,6 +268,7 @@ class ByBlocks:
             "output_type": "pt",
         }
         pixels = _run(block, parts, given, outputs=(name,))[name]
+        pixels = stacked(pixels, len(tensor)) if self.row.layered else pixels
         return pixels.movedim(1 if self.row.output == "image" else 2, -1)  # B H W C, B F H W C
 
     def decode_audio(self, parts: Parts, request: DecodeAudio, *, sound: Tensor) -> tuple[Tensor, int]:

@@ -60,8 +60,12 @@ class Line:
     least_frames: int = 1
     most_frames: int = 0  # 0 is any number
     latent_frames: int = 1  # how many frames of latents `frame_multiple` frames are
+    more_latent_frames: int = 0  # which its transformer sees beside those, such as the picture that it starts from
     fps: float = 0.0  # frames a second of all its videos; 0 where that is a choice
     takes_mask: bool = False  # whether a part of the start picture can be kept while the rest is painted anew
+    # Whether it takes the start picture apart into layers: frames of a video, each with an alpha channel. Its prompt is
+    # read by the last of its text blocks alone, for those before tell of the picture where nobody wrote one.
+    layered: bool = False
     references: tuple[int, int] = (0, 0)  # the fewest and the most pictures that it looks at beside a prompt
 
 
@@ -91,8 +95,10 @@ class Family(Line):
         """What it makes of what, in words."""
         made = {"image": "picture", "video": "video"}[self.output] + (" with sound" if self.has_sound else "")
         least, most = self.references
-        told = [] if least else [worded("text to {}", made)]
-        if self.takes_image == "start":
+        told = [] if least or self.layered else [worded("text to {}", made)]
+        if self.layered:
+            told.append("picture to layers")
+        elif self.takes_image == "start":
             told.append("picture to picture")
         elif self.takes_image == "first_frame":
             told.append(worded("first frame to {}", made))

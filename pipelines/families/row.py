@@ -161,6 +161,11 @@ def has_frames(vae: Mapping[str, Any]) -> bool:
     return any(name in vae for name in TEMPORAL)
 
 
+def has_alpha(vae: Mapping[str, Any]) -> bool:
+    """Whether it is a VAE of pictures with an alpha channel."""
+    return 4 in (vae.get("in_channels"), vae.get("input_channels"))
+
+
 def sound_rate(config: Configs, *, title: str) -> int:
     """Samples a second of a model's sounds. Raises `ValueError` where no part says so."""
     for part, name in RATES:
@@ -229,7 +234,7 @@ def pictures(references: Sequence[Tensor], vae: Mapping[str, Any]) -> list[Any]:
     """As diffusers' blocks take them, over white where the VAE knows no alpha channel."""
     found = []
     for each in references:
-        if each.shape[2] == 4 and vae.get("in_channels") != 4:
+        if each.shape[2] == 4 and not has_alpha(vae):
             colours, alpha = each.split((3, 1), dim=2)
             each = colours * alpha + 1 - alpha
         found.append(picture(as_bytes(each).cpu()))

@@ -17,6 +17,7 @@ FLUX_2_DEV, FLUX_2_KLEIN = "FLUX.2 [dev] Non-Commercial License", "Apache-2.0 (4
 FLUX_3_KLEIN = "FLUX Kommunity License"
 HUNYUAN, LIGHTRICKS = "Tencent Hunyuan Community License", "LTX-Video Open Weights License"
 LIGHTRICKS_2 = "LTX-2 Community License Agreement"
+CIRCLESTONE = "CircleStone Labs Non-Commercial License"
 MINIMAX = "MiniMax H3 Community License Agreement"
 # What FLUX.2 dev was made with, line break included; the modular block has a space there.
 FLUX_2_SYSTEM = (
@@ -280,6 +281,33 @@ COSMOS_3 = Row(
     patch=1,
     frame_multiple=4,
     takes_image="first_frame",
+)
+
+ANIMA_CARD = Card(name="Anima", licence=CIRCLESTONE, steps=40, guidance=4.0)
+ANIMA = Row(
+    name="anima",
+    title="Anima",
+    pipelines=(),
+    variants=(Variant(ANIMA_CARD, "AnimaModularPipeline"),),
+    longest_text=4096,
+    text=("tokenizer", "text_encoder", "t5_tokenizer"),
+    denoise=("transformer", "scheduler", "text_conditioner"),
+    takes_image="start",
+)
+
+LAYERED = replace(QWEN_IMAGE_CARD, name="Qwen-Image Layered", width=640, height=640, frames=4, fps=1.0, most_side=1024)
+QWEN_IMAGE_LAYERED = Row(
+    name="qwen_image_layered",
+    title="Qwen-Image Layered",
+    pipelines=("QwenImageLayeredPipeline",),
+    variants=(Variant(LAYERED, "QwenImageLayeredModularPipeline"),),
+    longest_text=1024,
+    output="video",
+    text_mask="encoder_hidden_states_mask",
+    takes_image="start",
+    layered=True,
+    frame_multiple=1,
+    more_latent_frames=2,
 )
 
 # All that stand above, in their order.

@@ -245,12 +245,14 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
     folder, family, weights = Path(model.folder), FAMILIES[model.family], weights_of(model)
     named = {stage: [name.rstrip("?") for name in names] for stage, names in family.components.items()}
     stages = {stage: tuple(weights[name] for name in names if name in weights) for stage, names in named.items()}
+    transformers = Need.of_transformers(stages["denoise"])
     config, vae = read_config(folder, "transformer"), read_config(folder, "vae")
     classes = {name: class_name for name, (_, class_name) in components_of(read_index(folder)).items()}
     split = SPLIT_PLANS.get(classes.get("transformer", ""))
     # of Cosmos 3 a canvas is padded to whole tokens
-    multiple = size_multiple(model) * (whole_number(config.get("latent_patch_size")) or 1)
-    num_frames = -(-canvas.frames * family.latent_frames // family.frame_multiple) if family.frame_multiple else 1
+    multiple, num_frames = size_multiple(model) * (whole_number(config.get("latent_patch_size")) or 1), 1
+    if family.frame_multiple:
+        num_frames = -(-canvas.frames * family.latent_frames // family.frame_multiple) + family.more_latent_frames
     references = num_references * REFERENCE_PIXELS // multiple**2
     vae_class, row_counts = classes.get("vae", ""), frozenset[int]()
     if why_not(vae_class, vae) is None:
@@ -265,7 +267,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         most_unfolded = NO_LIMIT
     return Work(
         text=stages["encode_text"] if model.text_encoder == "device" else (),
-        transformers=stages["denoise"],
+        transformers=transformers,
         vae=_need(stages["decode"]),
         heads=whole_number(config.get("num_attention_heads")),
         width=whole_number(config.get("attention_head_dim")) or whole_number(config.get("head_dim")),
@@ -279,7 +281,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         num_bits=DTYPE_BITS[model.dtype],
         context_bytes=CPU_BYTES + HOLES_BYTES if is_cpu else CONTEXT_BYTES,
         packs=not is_cpu,
-        most_sections=1 if is_cpu else min(len(part.blocks) for part in stages["denoise"]),
+        most_sections=1 if is_cpu else min(len(part.blocks) for part in transformers),
         encoder_bytes=sum(part.num_bytes for part in stages["encode_text"]),
         row_counts=row_counts,
         by_tiles=vae_class in OWN_TILES,

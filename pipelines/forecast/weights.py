@@ -8,6 +8,8 @@ standing. In bf16 or fp16 it unfolds the input of every convolution, pictures' t
 them.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import re
 from collections import defaultdict
@@ -58,6 +60,17 @@ class Need:
     @property
     def num_bytes(self) -> int:
         return self.own_bytes + self.shared_bytes
+
+    @staticmethod
+    def of_transformers(parts: Sequence[Need]) -> tuple[Need, ...]:
+        """The transformers among what a denoise works with, and with each what is none of them, which is there whole
+        (Anima's text conditioner)."""
+        found = tuple(part for part in parts if part.blocks) or tuple(parts)
+        beside = sum(part.num_bytes for part in parts if part not in found)
+        return tuple(
+            dataclasses.replace(each, own_bytes=each.own_bytes + beside, outside_bytes=each.outside_bytes + beside)
+            for each in found
+        )
 
 
 def dealt(part: Need, count: int, room: int) -> tuple[int, float]:

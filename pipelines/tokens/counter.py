@@ -74,6 +74,7 @@ READERS: Mapping[str, tuple[Reader, ...]] = {
     "ltx": (Reader(tokenizer="tokenizer"),),
     "ltx_2": (Reader(tokenizer="tokenizer", cleaning="strip"),),
     "ernie_image": (Reader(tokenizer="tokenizer", length="own"),),
+    "anima": (Reader(tokenizer="tokenizer"),),
 }
 # Pipelines of these families that read a prompt in another way: FLUX.2 dev has a system message.
 OTHERS = ("Flux2Pipeline", "Flux2ModularPipeline")

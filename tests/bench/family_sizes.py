@@ -109,6 +109,14 @@ QWEN_25 = {
 HEADS = {"num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128}
 QWEN_3 = {"vocab_size": 151936, "num_hidden_layers": 36, **HEADS}
 QWEN_3_4B = {**QWEN_3, "hidden_size": 2560, "intermediate_size": 9728, "tie_word_embeddings": True}
+QWEN_3_06B = {
+    **QWEN_3,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 16,
+    "hidden_size": 1024,
+    "intermediate_size": 3072,
+    "tie_word_embeddings": False,
+}
 QWEN_3_8B = {**QWEN_3, "hidden_size": 4096, "intermediate_size": 12288, "tie_word_embeddings": False}
 QWEN_3_32B = {
     **QWEN_3,
@@ -197,6 +205,7 @@ PARTS: dict[str, Part] = {
         tie_word_embeddings=False,
     ),
     "qwen_25_vl_7b_text": encoder("Qwen2_5_VLTextModel", f"Qwen2.5-VL-7B ({COMFY} llama.py)", **QWEN_25),
+    "qwen_3_06b_body": encoder("Qwen3Model", "Qwen3-0.6B (Comfy-Org/ComfyUI@783545f6 llama.py)", **QWEN_3_06B),
     "qwen_3_4b": encoder("Qwen3ForCausalLM", f"Qwen3-4B ({SGLANG}@44dec921 qwen3.py)", **QWEN_3_4B),
     "qwen_3_4b_body": encoder("Qwen3Model", f"Qwen3-4B ({SGLANG}@44dec921 qwen3.py)", **QWEN_3_4B),
     "qwen_3_8b": encoder(
@@ -261,6 +270,8 @@ PARTS |= {
     "flux_schnell": tuned("FluxTransformer2DModel"),
     "flux_3": tuned("Flux3Transformer2DModel"),
     "qwen_image": tuned("QwenImageTransformer2DModel"),
+    "qwen_layered": tuned("QwenImageTransformer2DModel", use_additional_t_cond=True, use_layer3d_rope=True),
+    "qwen_layered_vae": tuned("AutoencoderKLQwenImage", input_channels=4),
     "qwen_image_21": tuned("QwenImage21Transformer2DModel"),
     "z_image": tuned("ZImageTransformer2DModel"),
     "krea_2": tuned("Krea2Transformer2DModel"),
@@ -275,6 +286,7 @@ PARTS |= {
         sound_gen=True,
         sound_dim=64,
     ),
+    "anima_text": tuned("AnimaTextConditioner"),
     "hunyuan_15": tuned("HunyuanVideo15Transformer3DModel"),
     "ernie": tuned(
         "ErnieImageTransformer2DModel",
@@ -326,6 +338,9 @@ def scripted_parts(folder: Path) -> dict[str, Part]:
         config = wan.get_transformer_config(model)[0]["diffusers_config"]
         found[model] = scripted("WanTransformer3DModel", name, config)
     found["wan_22_vae"] = scripted("AutoencoderKLWan", name, wan.vae22_diffusers_config)
+    name = "convert_cosmos_to_diffusers"  # Anima is built on Cosmos Predict 2
+    config = script(name).TRANSFORMER_CONFIGS["Cosmos-2.0-Diffusion-2B-Text2Image"]
+    found["anima"] = scripted("CosmosTransformer3DModel", name, config)
     name = "convert_minimax_h3_to_diffusers"
     h3 = script(name)
     found["h3"] = scripted("MiniMaxH3Transformer3DModel", name, h3.MINIMAX_H3_TRANSFORMER_CONFIG)
@@ -408,6 +423,15 @@ THREE = {
     "scheduler": "shift_3",
 }
 ERNIE = {"transformer": "ernie", "text_encoder": "ministral_3b", "tokenizer": "qwen_words", "vae": "flux_2_vae"}
+ANIMA = {
+    "transformer": "anima",
+    "text_conditioner": "anima_text",
+    "text_encoder": "qwen_3_06b_body",
+    "tokenizer": "qwen_words",
+    "t5_tokenizer": "t5_words",
+    "vae": "qwen_vae",
+    "scheduler": "shift_3",
+}
 FLUX_3 = {"transformer": "flux_3", "text_encoder": "qwen_3_vl_4b", "tokenizer": "qwen_3_sees", "vae": "flux_2_vae"}
 HUNYUAN = {
     "transformer": "hunyuan_15",
@@ -464,6 +488,9 @@ MODELS: dict[str, Entry] = {
     "Qwen/Qwen-Image-Edit": entry("QwenImageEditPipeline", EDIT),
     "Qwen/Qwen-Image-Edit-2509": entry("QwenImageEditPlusPipeline", EDIT),
     "Qwen/Qwen-Image-Edit-2511": entry("QwenImageEditPlusPipeline", EDIT),
+    "Qwen/Qwen-Image-Layered": entry(
+        "QwenImageLayeredPipeline", EDIT, transformer="qwen_layered", vae="qwen_layered_vae"
+    ),
     "Qwen/Qwen-Image-2.1": entry(
         "QwenImage21Pipeline",
         {"transformer": "qwen_image_21", "text_encoder": "qwen_3_vl_8b", "processor": "qwen_3_sees"},
@@ -515,6 +542,7 @@ MODELS: dict[str, Entry] = {
     "nvidia/Cosmos3-Super": entry("Cosmos3OmniPipeline", COSMOS, transformer="cosmos_super"),
     "stabilityai/stable-diffusion-3.5-medium": entry("StableDiffusion3Pipeline", THREE, transformer="sd_35_medium"),
     "stabilityai/stable-diffusion-3.5-large": entry("StableDiffusion3Pipeline", THREE, transformer="sd_35_large"),
+    "circlestone-labs/Anima-Base-v1.0-Diffusers": entry("AnimaModularPipeline", ANIMA),
     "baidu/ERNIE-Image": entry("ErnieImagePipeline", ERNIE, scheduler="dynamic"),
     "baidu/ERNIE-Image-Turbo": entry("ErnieImagePipeline", ERNIE, scheduler="dynamic"),
 }

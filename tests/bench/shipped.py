@@ -26,6 +26,9 @@ TINY = {
     "flux_2": ("flux_2_klein",),
     "flux_3": ("flux_3_distilled",),
     "ernie_image": ("ernie_image",),
+    "anima": ("anima",),
+    "qwen_image_layered": ("qwen_image_layered",),
+    "stable_diffusion_35": ("sd3",),
     "hunyuan_video_15": ("hunyuan_video_15",),
     "ltx": ("ltx",),
     "ltx_2": ("ltx_2",),
@@ -43,7 +46,8 @@ TINY = {
     "cosmos_3_video_with_sound": ("cosmos_3",),
 }
 HOLLOW = {"flux_text_to_image": "flux", "qwen_image": "qwen_image", "wan_text_to_video": "wan22"}
-FRAMES = {"minimax_h3": 124, "minimax_h3_image_to_video": 124}  # of a model that makes none shorter
+# Of models that make none shorter, and of one whose frames are layers.
+FRAMES = {"minimax_h3": 124, "minimax_h3_image_to_video": 124, "qwen_image_layered": 2}
 FRAME = FOLDER / "frame.png"
 
 

@@ -336,3 +336,21 @@ def test_a_file_that_diffusers_only_asserts_away_is_refused_in_words() -> None:
     words = r"^LoRA odd.safetensors does not fit this model \(its layers are called or shaped otherwise\); use one made"
     with pytest.raises(ValueError, match=words), _one_sentence(lora):
         raise AssertionError
+
+
+def test_a_lora_of_anima_changes_what_joins_its_text_encoders_too(tiny: Callable[[str], Path], tmp_path: Path) -> None:
+    model, path = describe_model(str(tiny("anima")), device="cpu"), tmp_path / "both.safetensors"
+    parts = ComponentStore().load(model, ("transformer", "text_conditioner"))
+    weights = {}
+    for name, module in parts.items():
+        part = write_lora(tmp_path / name, module, prefix=name, layers=("to_q", "q_proj"))
+        weights |= load_file(part)
+    save_file(weights, path)
+    stock: Any = load_pipeline(str(tiny("anima")), dtype="fp32")
+    stock.load_lora_weights(str(path), adapter_name="both")
+    components = ComponentStore()
+    ours = components.load(add_lora(model, str(path)), tuple(parts))
+    for name in parts:
+        found = outputs(ours[name])
+        assert same(found, outputs(getattr(stock, name))) and len(found) > 1
+    assert not any(map(adapted, components.load(model, tuple(parts)).values()))

@@ -3,6 +3,7 @@
 import dataclasses
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -184,6 +185,14 @@ def test_every_component_tells_its_blocks_in_the_bytes_that_it_will_take(
     assert all(0 < each.largest_block_bytes <= each.num_bytes - each.outside_bytes for each in found.values())
 
 
+def test_what_is_no_transformer_of_a_denoise_is_whole_beside_it() -> None:
+    transformer = Need(own_bytes=900, outside_bytes=100, blocks=((400, 1), (400, 1)))
+    conditioner, found = Need(own_bytes=70), Need.of_transformers
+    assert found([transformer, conditioner]) == (replace(transformer, own_bytes=970, outside_bytes=170),)
+    assert found([transformer, transformer]) == (transformer, transformer)
+    assert found([conditioner]) == (conditioner,)
+
+
 @pytest.mark.parametrize("family", ["flux", "sd3", "ltx_2"])
 def test_headers_tell_the_blocks_that_the_store_lays_to_rest(family: str, tiny: Callable[[str], Path]) -> None:
     """But for lines of a cache, at which they begin, and buffers that no file holds."""
@@ -284,6 +293,12 @@ def test_every_family_tells_its_tokens_and_its_decoder(family: str, tiny: Callab
     assert found.heads == 4 and found.width in (12, 16)
     assert decoded_numbers(found.vae_config, found.canvas, frames=found.decoded_frames, most_unfolded=0) > 0
     assert len(found.transformers) == (2 if family == "wan22" else 1)
+
+
+def test_layers_are_counted_with_the_whole_picture_and_the_one_that_is_taken_apart(tiny: Callable[[str], Path]) -> None:
+    model = describe_model(str(tiny("qwen_image_layered")), device="cpu")
+    canvas = Latents(family=model.family, width=64, height=48, frames=4)
+    assert work_of(model, canvas=canvas, text_length=0).tokens == (4 + 2) * 4 * 3
 
 
 @pytest.mark.parametrize(("planes", "frames", "rows"), [(16, 10, 128), (16, 10, 129), (64, 3, 106), (64, 3, 107)])

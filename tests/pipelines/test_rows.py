@@ -41,9 +41,11 @@ from support.tiny_rows import (
     SEED,
     TINY_ROWS,
     TinyRow,
+    canvas_of,
     references,
     request_of,
     small_references,
+    started_from,
 )
 
 SPREAD = {
@@ -52,6 +54,7 @@ SPREAD = {
     "minimax_h3": ("ulysses=2",),
     "ltx_2": ("ulysses=2", "cfg=2"),
     "cosmos_3": ("ulysses=2", "allgather=2", "cfg=2"),
+    "anima": ("ulysses=2", "cfg=2"),
 }
 # What two ranks try here; tests/bench/families.py has them all try all.
 SPREAD_EDITS = {
@@ -104,7 +107,7 @@ def ours(model: dict[str, Any], row: TinyRow) -> tuple[torch.Tensor, ...]:
 
 def looked_at(row: TinyRow) -> Any:
     """One is given as it is: of a list QwenImageEditPipeline shows the text encoder a picture that is not scaled."""
-    pictures = references(row)
+    pictures = [started_from(row).convert("RGBA")] if row.starts else references(row)
     return pictures[0] if len(pictures) == 1 else pictures or None
 
 
@@ -164,6 +167,8 @@ def called(pipeline: Any, row: TinyRow, **given: Any) -> tuple[torch.Tensor, ...
     }
     call = {"num_inference_steps": row.steps, **{name: value for name, value in call.items() if name in taken}}
     made = pipeline(prompt=PROMPT, **call, generator=generators([SEED]), output_type="pt")
+    if hasattr(made, "images") and isinstance(made.images, list):
+        return (torch.stack(made.images).movedim(2, -1),)  # layers
     if hasattr(made, "images"):
         return (made.images.movedim(1, -1),)
     if hasattr(made, "sound"):  # Cosmos 3, of one video
@@ -236,6 +241,33 @@ def test_a_picture_to_start_from_is_painted_over_as_by_the_classic_pipeline(
     parts = load_pipeline(str(tiny("z_image_turbo")), dtype="fp32").components
     given = {"image": picture.movedim(-1, 1), "width": 64, "height": 64, "strength": 0.5, "num_inference_steps": 4}
     assert torch.equal(mine, called(ZImageImg2ImgPipeline(**parts), row, **given)[0])
+
+
+def test_a_start_picture_of_a_vae_of_videos_is_painted_over_as_by_the_modular_pipeline(
+    model: Any, tiny: Any, picture: torch.Tensor
+) -> None:
+    row = dataclasses.replace(TINY_ROWS["anima"], width=64, height=64, steps=4)
+    start = stages.encode_image(model=model("anima"), image=Image(pixels=picture))
+    painted = stages.denoise({**request_of(model("anima"), row), "latents": start, "strength": 0.5})
+    mine = stages.decode(model=model("anima"), latents=painted).pixels
+    given = {"image": picture.movedim(-1, 1), "strength": 0.5}
+    assert torch.equal(mine, modular(tiny("anima"), row, **given)[0])
+
+
+def test_layers_are_those_of_each_picture_and_need_one(model: Any) -> None:
+    row = TINY_ROWS["qwen_image_layered"]
+    request = request_of(model("qwen_image_layered"), row)
+    start = request["latents"]
+    both = {**start, "batch": 2, "tensor": torch.cat([start["tensor"], start["tensor"].flip(3)])}
+    two = stages.denoise({**request, "latents": both})
+    alone = stages.denoise({**request, "latents": {**start, "tensor": both["tensor"][1:]}, "seed": SEED + 1})
+    second = stages.decode(model=request["model"], latents=two).pixels[1:]
+    apart = second - stages.decode(model=request["model"], latents=alone).pixels
+    assert second.shape == (1, 3, 64, 64, 4) and float(apart.abs().max()) <= 1e-5
+    empty = {**canvas_of(row), "family": "qwen_image_layered"}
+    for changed in ({"latents": empty}, {"strength": 0.5}):
+        with pytest.raises(ValueError, match="takes a picture apart: put one on the canvas with Encode Image"):
+            stages.denoise({**request, **changed})
 
 
 def test_a_first_frame_that_the_text_encoder_sees_gives_what_the_modular_pipeline_gives(

@@ -20,6 +20,7 @@ from latentloom.pipelines.values import Model, to_plain
 
 WORDS = "a red circle above a blue square, a small green star "
 FAMILIES = ["bobbin", "flux", "sd3", "qwen_image", "krea_2", "z_image", "flux_2_klein", "wan", "ltx_2", "ernie_image"]
+FAMILIES += ["anima"]
 
 
 @pytest.fixture(scope="module")

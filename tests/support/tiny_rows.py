@@ -34,6 +34,7 @@ class TinyRow:
     steps: int = STEPS
     passes: int = STEPS  # how many steps are told of these
     sound: bool = False  # whether one is painted beside, where that is a choice
+    starts: bool = False  # whether it needs a picture of its size to start from
     references: int = 0  # how many pictures it looks at beside the prompt, each of another size
     call: dict[str, Any] = field(default_factory=dict[str, Any])  # what else the classic call takes
     stock: str = ""  # the classic pipeline's class, where it is not that of the folder
@@ -50,7 +51,10 @@ def request_of(model: dict[str, Any], row: TinyRow) -> dict[str, Any]:
     text: dict[str, Any] = {"prompt": PROMPT, "negative_prompt": negative, "text_length": row.text_length}
     if row.references:
         text["references"] = {"pictures": list(map(tensor_of, references(row)))}
-    canvas = {"family": model["family"], "width": row.width, "height": row.height, "frames": row.frames}
+    canvas: Any = {"family": model["family"], "width": row.width, "height": row.height, "frames": row.frames}
+    if row.starts:
+        start = {"pixels": tensor_of(started_from(row))[None]}
+        canvas = to_plain(stages.encode_image(model=model, image=start, **canvas_of(row)))
     return {
         "model": model,
         "conditioning": to_plain(stages.encode_text(model=model, **text)),
@@ -61,6 +65,17 @@ def request_of(model: dict[str, Any], row: TinyRow) -> dict[str, Any]:
         "distilled_guidance": row.distilled,
         "sound": row.sound,
     }
+
+
+def canvas_of(row: TinyRow) -> dict[str, int]:
+    return {"width": row.width, "height": row.height, "frames": row.frames}
+
+
+def started_from(row: TinyRow) -> Any:
+    """A PIL picture of the size that is painted."""
+    from zoo.pipelines.tiny import picture
+
+    return picture(row.width, row.height, seed=7).convert("RGB")
 
 
 def references(row: TinyRow) -> list[Any]:
@@ -78,7 +93,7 @@ def small_references() -> Iterator[None]:
         importlib.import_module(f"diffusers.{name}")
         for name in (
             *(f"modular_pipelines.{family}.encoders" for family in ("qwenimage", "qwenimage21")),
-            *(f"pipelines.qwenimage.pipeline_qwenimage_{name}" for name in ("edit", "edit_plus")),
+            *(f"pipelines.qwenimage.pipeline_qwenimage_{name}" for name in ("edit", "edit_plus", "layered")),
             "pipelines.qwenimage21.pipeline_qwenimage21",
         )
     ]
@@ -151,6 +166,17 @@ def qwen_image_edit(pipeline: str, **config: bool) -> Any:
     return getattr(diffusers, pipeline)(**made, vae=vae, processor=qwen_processor(made["tokenizer"]))
 
 
+def qwen_image_layered() -> Any:
+    import diffusers
+
+    from support.tiny_parts import qwen_processor, wan_vae
+    from zoo.pipelines.qwen_image import parts
+
+    made = parts(use_additional_t_cond=True, use_layer3d_rope=True)
+    vae = wan_vae(diffusers.AutoencoderKLQwenImage, input_channels=4)
+    return diffusers.QwenImageLayeredPipeline(**made, vae=vae, processor=qwen_processor(made["tokenizer"]))
+
+
 def as_written(pipeline: str, parts: dict[str, Any]) -> Any:
     """As diffusers makes and writes a modular pipeline."""
     import diffusers
@@ -218,6 +244,16 @@ TINY_ROWS: dict[str, TinyRow] = {
         scale="true_cfg_scale",
         text_length=1024,
         references=1,
+    ),
+    "qwen_image_layered": TinyRow(
+        make=qwen_image_layered,
+        guidance=3.0,
+        scale="true_cfg_scale",
+        width=64,
+        height=64,
+        frames=3,
+        starts=True,
+        call={"layers": 3, "cfg_normalize": True},
     ),
     "hunyuan_video_15": TinyRow(
         make=lambda: tiny_of("HunyuanVideo15Pipeline").make(), guidance=3.0, text_length=1000, frames=5

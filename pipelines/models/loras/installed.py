@@ -49,7 +49,7 @@ MADE_FOR: Mapping[str, Families] = {
     "sd3": ("sd3",),
     "wan": ("wan",),
     "qwenimage21": ("qwen_image_21",),
-    "qwenimage": ("qwen_image", "qwen_image_edit", "qwen_image_edit_plus"),
+    "qwenimage": ("qwen_image", "qwen_image_edit", "qwen_image_edit_plus", "qwen_image_layered"),
     "zimage": ("z_image",),
     "krea2": ("krea_2",),
     "ernieimage": ("ernie_image",),
@@ -58,6 +58,7 @@ MADE_FOR: Mapping[str, Families] = {
     "ltx2": ("ltx_2",),
     "ltxv": ("ltx",),
     "minimaxh3": ("minimax_h3",),
+    "anima": ("anima",),
     **dict.fromkeys(("stablediffusion", "sdxl", "sd15", "sdv1", "sdv2"), ()),
 }
 # Parts of tensors' names by which other projects' LoRAs are told, where the metadata says nothing.
@@ -65,6 +66,9 @@ NAMED_LIKE: Mapping[str, tuple[str, Families]] = {
     "joint_blocks": ("Stable Diffusion 3", ("sd3",)),
     "lora_unet_down_blocks": ("Stable Diffusion (U-Net)", ()),
     "lora_unet_input_blocks": ("Stable Diffusion (U-Net)", ()),
+    # Anima's layers are called as Wan's are, but for the end.
+    "lora_unet_blocks_0_cross_attn_q_proj": ("Anima", ("anima",)),
+    "diffusion_model.blocks.0.cross_attn.q_proj": ("Anima", ("anima",)),
     "lora_unet_blocks_0_cross_attn": ("Wan", ("wan",)),
     "diffusion_model.blocks.0.cross_attn": ("Wan", ("wan",)),
 }
