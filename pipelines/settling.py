@@ -94,7 +94,10 @@ DENOISE: Rules = (
 # What may be known before a run; each sentence is told at a socket.
 RULES: Mapping[Stage, Rules] = {
     "encode_text": ENCODE_TEXT,
-    "encode_image": (("model", lambda r: shape.why_no_image(r.model)),),
+    "encode_image": (
+        ("model", lambda r: shape.why_no_image(r.model)),
+        ("last_image", lambda r: shape.why_no_last(r.model, has_last=r.last_image is not None)),
+    ),
     "denoise": DENOISE,
     "decode": (("latents", lambda r: shape.NOTHING_SHOWN if r.latents.is_empty else ""),),
     "decode_audio": (("model", lambda r: shape.why_not_made(r.model, "audio")),),
@@ -135,6 +138,9 @@ def _check_image(r: EncodeImage) -> None:
         raise BadInput(
             "the picture is {}, but B x {} x {} x 3 is asked for; resize the picture first", got, r.height, r.width
         )
+    if r.last_image is not None and r.last_image.pixels.shape != pixels.shape:
+        got, right = (" x ".join(map(str, each.shape)) for each in (r.last_image.pixels, pixels))
+        raise BadInput("the last picture is {}, and the first {}; give as many, of one size", got, right)
 
 
 def _check_denoise(r: Denoise) -> None:

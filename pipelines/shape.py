@@ -6,7 +6,7 @@ Sides are multiples of what the VAE and the transformer's patches take together,
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,7 +16,7 @@ from .families import FAMILIES, ROWS
 from .families.row import LEVELS
 from .models.describe import card_of, filled
 from .models.facts import family_size_multiple
-from .models.folder import read_index
+from .models.folder import read_config, read_index
 from .values import Latents, Mask, Model, References
 
 if TYPE_CHECKING:
@@ -183,6 +183,16 @@ def why_no_image(model: Model) -> str:
         )
     makes = {"image": "pictures", "video": "videos"}[family.output]
     return worded("{} makes {} from text only here; take the picture away", family.title, makes)
+
+
+def why_no_last(model: Model, *, has_last: bool) -> str:
+    """Why the model cannot end a video with a picture, or not without one, as a sentence; empty where it can."""
+    fewest, most = FAMILIES[model.family].last_images(partial(read_config, Path(model.folder)))
+    if has_last and not most:
+        return worded("{} ends its videos with no picture that it is given; take last_image away", model.source)
+    if fewest and not has_last:
+        return worded("{} makes videos from a first to a last picture; give Encode Image a last_image", model.source)
+    return ""
 
 
 def check_num_frames(model: Model, num: int) -> None:

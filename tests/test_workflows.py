@@ -36,6 +36,7 @@ BUILT_IN = {
 SECOND = {
     "wan_text_to_video": ["wan22"],
     "wan_image_to_video": ["wan_i2v"],
+    "wan_first_last_frame": ["wan_flf2v"],
     "flux_2_edit": ["flux_2"],
     "flux_3_edit": ["flux_3_distilled"],
     "minimax_h3_image_to_video": ["minimax_h3"],

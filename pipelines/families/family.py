@@ -81,6 +81,8 @@ class Family(Line):
     # What an input picture is to it: where denoising starts (strength), the first frame of a video, or no input.
     takes_image: Literal["start", "first_frame", "nothing"] = "start"
     reads_frame: bool = False  # whether its text encoder looks at the first frame, too
+    # The fewest and the most pictures, none or one, that a model's videos end with, from the component configs.
+    last_images: Callable[[Callable[[str], Mapping[str, Any]]], tuple[int, int]] = lambda config: (0, 0)
 
     @property
     def has_sound(self) -> bool:

@@ -308,7 +308,8 @@ def scripted_parts(folder: Path) -> dict[str, Part]:
         found[model.replace("-", "_")] = scripted(flux_2, name, of(model)[0]["diffusers_config"])
     name = "convert_wan_to_diffusers"
     wan = script(name)
-    for model in ("Wan-T2V-1.3B", "Wan-T2V-14B", "Wan-I2V-14B-480p", "Wan2.2-T2V-A14B", "Wan2.2-I2V-14B-720p"):
+    texts, frames = ("Wan-T2V-1.3B", "Wan-T2V-14B", "Wan2.2-T2V-A14B"), ("Wan-I2V-14B-480p", "Wan-FLF2V-14B-720P")
+    for model in (*texts, *frames, "Wan2.2-I2V-14B-720p"):
         config = wan.get_transformer_config(model)[0]["diffusers_config"]
         found[model] = scripted("WanTransformer3DModel", name, config)
     name = "convert_minimax_h3_to_diffusers"
@@ -452,6 +453,9 @@ MODELS: dict[str, Entry] = {
     "Wan-AI/Wan2.1-T2V-14B-Diffusers": entry("WanPipeline", WAN, transformer="Wan-T2V-14B"),
     "Wan-AI/Wan2.1-I2V-14B-480P-Diffusers": entry(
         "WanImageToVideoPipeline", WAN, transformer="Wan-I2V-14B-480p", image_encoder="clip_h_vision"
+    ),
+    "Wan-AI/Wan2.1-FLF2V-14B-720P-diffusers": entry(
+        "WanImageToVideoPipeline", WAN, transformer="Wan-FLF2V-14B-720P", image_encoder="clip_h_vision"
     ),
     "Wan-AI/Wan2.2-T2V-A14B-Diffusers": entry(
         "WanPipeline",

@@ -20,6 +20,7 @@ TINY = {
     "qwen_image": ("qwen_image",),
     "wan_text_to_video": ("wan", "wan22"),
     "wan_image_to_video": ("wan_i2v", "wan22_i2v"),
+    "wan_first_last_frame": ("wan22_i2v", "wan_flf2v"),
     "z_image": ("z_image_turbo",),
     "qwen_image_21": ("qwen_image_21",),
     "krea_2": ("krea_2",),

@@ -145,6 +145,13 @@ def wan_i2v() -> WanImageToVideoPipeline:
     )
 
 
+def wan_flf2v() -> WanImageToVideoPipeline:
+    """Wan 2.1 that goes from a first to a last frame: CLIP vision sees both, 5 tokens of each."""
+    made = wan_i2v()
+    made.transformer = _wan_transformer(36, image_dim=32, added_kv_proj_dim=48, pos_embed_seq_len=10)
+    return made
+
+
 def wan22_i2v() -> WanImageToVideoPipeline:
     """Wan 2.2: two experts, the first frame told by latents only."""
     transformers = {"transformer": _wan_transformer(36), "transformer_2": _wan_transformer(36)}
@@ -159,6 +166,7 @@ FAMILIES: dict[str, Callable[[], DiffusionPipeline]] = {
     "qwen_image": qwen_image,
     "wan": wan,
     "wan_i2v": wan_i2v,
+    "wan_flf2v": wan_flf2v,
     "wan22": wan22,
     "wan22_i2v": wan22_i2v,
 }
