@@ -9,6 +9,8 @@ sockets.
 
 import contextlib
 from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ..parallel.errors import BadInput
@@ -16,8 +18,9 @@ from ..parallel.wording import worded
 from . import shape
 from .families import FAMILIES, ROWS
 from .models.describe import card_of, filled
+from .models.folder import read_config
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
-from .values import THRESHOLDS
+from .values import THRESHOLDS, Model
 
 R = TypeVar("R", bound=Request)
 # (field, why): the field at which it is told that the request cannot be, and the sentence, "" where it can.
@@ -96,7 +99,7 @@ RULES: Mapping[Stage, Rules] = {
     "encode_text": ENCODE_TEXT,
     "encode_image": (
         ("model", lambda r: shape.why_no_image(r.model)),
-        ("last_image", lambda r: shape.why_no_last(r.model, has_last=r.last_image is not None)),
+        ("last_image", lambda r: _why_no_last(r.model, has_last=r.last_image is not None)),
     ),
     "denoise": DENOISE,
     "decode": (("latents", lambda r: shape.NOTHING_SHOWN if r.latents.is_empty else ""),),
@@ -111,6 +114,16 @@ def saw_frame(asked: Any) -> bool:
 
 def _why_other_family(r: Request, family: str, *, what: str) -> str:
     return shape.why_other_family(r.model, family, what=what) if family else ""
+
+
+def _why_no_last(model: Model, *, has_last: bool) -> str:
+    """Why the model cannot end a video with a picture, or not without one, as a sentence; empty where it can."""
+    fewest, most = FAMILIES[model.family].last_images(partial(read_config, Path(model.folder)))
+    if fewest <= has_last <= most:
+        return ""
+    if has_last:
+        return worded("{} ends its videos with no picture that it is given; take last_image away", model.source)
+    return worded("{} makes videos from a first to a last picture; give Encode Image a last_image", model.source)
 
 
 def _why_no_strength(strength: float) -> str:

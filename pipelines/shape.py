@@ -6,7 +6,7 @@ Sides are multiples of what the VAE and the transformer's patches take together,
 from __future__ import annotations
 
 import math
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,7 +16,7 @@ from .families import FAMILIES, ROWS
 from .families.row import LEVELS
 from .models.describe import card_of, filled
 from .models.facts import family_size_multiple
-from .models.folder import read_config, read_index
+from .models.folder import read_index
 from .values import Latents, Mask, Model, References
 
 if TYPE_CHECKING:
@@ -185,16 +185,6 @@ def why_no_image(model: Model) -> str:
     return worded("{} makes {} from text only here; take the picture away", family.title, makes)
 
 
-def why_no_last(model: Model, *, has_last: bool) -> str:
-    """Why the model cannot end a video with a picture, or not without one, as a sentence; empty where it can."""
-    fewest, most = FAMILIES[model.family].last_images(partial(read_config, Path(model.folder)))
-    if has_last and not most:
-        return worded("{} ends its videos with no picture that it is given; take last_image away", model.source)
-    if fewest and not has_last:
-        return worded("{} makes videos from a first to a last picture; give Encode Image a last_image", model.source)
-    return ""
-
-
 def check_num_frames(model: Model, num: int) -> None:
     """Raises `ValueError` for several first frames, where the text encoder looks at one."""
     if (family := FAMILIES[model.family]).reads_frame and num != 1:
@@ -286,6 +276,8 @@ def why_no_frame(model: Model) -> str:
 
 def why_one_frame(model: Model, saw_frame: bool | None, *, has_frame: bool) -> str:
     """Why a text and a canvas do not fit, of which one has a first frame; empty where they do, or nobody knows yet."""
+    if (family := FAMILIES[model.family]).needs_frame and not has_frame:
+        return worded("{} continues a picture, but got none; give Denoise what Encode Image makes of it", family.title)
     if not FAMILIES[model.family].reads_frame or saw_frame in (None, has_frame):
         return ""
     has, lacks = ("Denoise", "Encode Text") if has_frame else ("Encode Text", "Denoise")

@@ -148,7 +148,7 @@ def image_sketch(given: Given) -> Latents:
     text encoder sees as well is there, without what it holds.
     """
     canvas, family = canvas_sketch(given, batch=1), FAMILIES[given.value("model").family]
-    extras: dict[str, Any] = {"first_frame": None} if family.reads_frame else {}
+    extras: dict[str, Any] = {"first_frame": None} if family.reads_frame or family.needs_frame else {}
     return dataclasses.replace(canvas, extras=extras)
 
 

@@ -243,6 +243,8 @@ class ByBlocks:
         return {**found, **own_guiders(own, request.guidance, sampling)}
 
     def decode(self, parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
+        import torch
+
         name, latents = f"{self.row.output}s", request.latents
         block = self._group(parts, "decode", leaf=name if self.row.sound else "")
         vae = parts["config"]("vae")
@@ -260,7 +262,9 @@ class ByBlocks:
             "dtype": tensor.dtype,
             "output_type": "pt",
         }
-        pixels = _run(block, parts, given, outputs=(name,))[name]
+        latents_each = given["latents"].split(1 if self.row.decodes_one else len(tensor))
+        made = [_run(block, parts, {**given, "latents": each}, outputs=(name,))[name] for each in latents_each]
+        pixels = made[0] if len(made) == 1 else torch.cat(made)
         return pixels.movedim(1 if self.row.output == "image" else 2, -1)  # B H W C, B F H W C
 
     def decode_audio(self, parts: Parts, request: DecodeAudio, *, sound: Tensor) -> tuple[Tensor, int]:
@@ -294,7 +298,8 @@ class ByBlocks:
 
         from ..denoising.blocks import replaced
 
-        block = copy.deepcopy(blocks_of(getattr(diffusers, pipeline)))
+        row = self.row
+        block = row.made_of() if row.made_of is not None else copy.deepcopy(blocks_of(getattr(diffusers, pipeline)))
         names = list(block.sub_blocks)
         cut = names.index("denoise")
         stages = {

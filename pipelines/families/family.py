@@ -61,6 +61,7 @@ class Line:
     most_frames: int = 0  # 0 is any number
     latent_frames: int = 1  # how many frames of latents `frame_multiple` frames are
     fps: float = 0.0  # frames a second of all its videos; 0 where that is a choice
+    needs_frame: bool = False  # whether its videos begin with a picture, and none without
     takes_mask: bool = False  # whether a part of the start picture can be kept while the rest is painted anew
     references: tuple[int, int] = (0, 0)  # the fewest and the most pictures that it looks at beside a prompt
 
@@ -93,7 +94,7 @@ class Family(Line):
         """What it makes of what, in words."""
         made = {"image": "picture", "video": "video"}[self.output] + (" with sound" if self.has_sound else "")
         least, most = self.references
-        told = [] if least else [worded("text to {}", made)]
+        told = [] if least or self.needs_frame else [worded("text to {}", made)]
         if self.takes_image == "start":
             told.append("picture to picture")
         elif self.takes_image == "first_frame":

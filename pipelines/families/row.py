@@ -74,6 +74,8 @@ class Row(Line):
     text: tuple[str, ...] = ("tokenizer", "text_encoder")
     # What its transformer calls the mask of its text, of one that needs none where nothing is hidden.
     text_mask: str = ""
+    # Makes its blocks, where they are not those of its variants' pipelines.
+    made_of: Callable[[], ModularPipelineBlocks] | None = None
     # Makes what takes the place of the block `denoiser` in the loop of its blocks.
     denoiser: Callable[[], ModularPipelineBlocks] | None = None
     image: tuple[str, ...] = ("vae",)
@@ -81,6 +83,7 @@ class Row(Line):
     sound: tuple[str, ...] = ()  # what decoding its sound loads; none of a row without sound
     least_steps: int = 1
     one_by_one: bool = False  # whether its blocks make one video at a time
+    decodes_one: bool = False  # whether its VAE takes one video at a time
     patch: int = 2  # how many latents wide a token of the transformer is
     takes_image: Literal["start", "first_frame", "nothing"] = "nothing"
     # Whether latents of a start picture are drawn by a seed; else they are the most likely ones.
@@ -274,11 +277,15 @@ def leaf_of(block: ModularPipelineBlocks, output: str) -> ModularPipelineBlocks:
 
 
 def repeated(embeddings: Mapping[str, Tensor], batch: int) -> dict[str, Tensor]:
-    """One prompt's embeddings, a row per picture: to diffusers' blocks each picture is its own prompt.
+    """One prompt's embeddings, a row per picture: to diffusers' blocks each picture is its own prompt. What has a row
+    for each already is left as it is.
 
     The blocks could repeat the rows themselves, but not with a start picture each, nor the sizes given to RoPE.
     """
-    return {name: tensor.repeat_interleave(batch, dim=0) for name, tensor in embeddings.items()}
+    return {
+        name: tensor if len(tensor) == batch else tensor.repeat_interleave(batch, dim=0)
+        for name, tensor in embeddings.items()
+    }
 
 
 def warn_if_cut(tokenizer: Any, prompt: str, *, text_length: int) -> int:

@@ -3,11 +3,17 @@
 Numbers are those of the makers' model cards and of the classic pipelines' signatures.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from .family import Card
 from .flux import DEV_LICENCE, FLUX  # noqa: F401 (a row, as those below)
 from .row import LEVELS, Row, Variant
+
+if TYPE_CHECKING:
+    from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
 
 APACHE, KREA = "Apache-2.0", "Krea 2 Community License"
 QWEN = "Qwen Research License"
@@ -194,6 +200,7 @@ HUNYUAN_VIDEO_15 = Row(
     text_is_fixed=True,
     output="video",
     text=("tokenizer", "text_encoder", "tokenizer_2", "text_encoder_2"),
+    decodes_one=True,
     patch=1,
     frame_multiple=4,
 )
@@ -262,6 +269,26 @@ MINIMAX_H3 = Row(
     takes_image="first_frame",
     frame_branches=("keyframes", "fl2va"),
     kept_on_cpu=("text_token_tags",),
+)
+
+
+def _hunyuan() -> ModularPipelineBlocks:
+    from .hunyuan_blocks import made
+
+    return made()
+
+
+HUNYUAN_VIDEO_15_IMAGE = replace(
+    HUNYUAN_VIDEO_15,
+    name="hunyuan_video_15_image",
+    title="HunyuanVideo 1.5 image to video",
+    pipelines=("HunyuanVideo15ImageToVideoPipeline",),
+    reads_modular=False,
+    variants=(Variant(replace(HUNYUAN_CARD, name="HunyuanVideo 1.5 image to video"), "HunyuanVideo15ModularPipeline"),),
+    made_of=_hunyuan,
+    image=("vae", "image_encoder", "feature_extractor"),
+    takes_image="first_frame",
+    needs_frame=True,
 )
 
 # All that stand above, in their order.

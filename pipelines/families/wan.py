@@ -144,8 +144,7 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
     latents = request.latents
     scheduler = choose(parts["scheduler"], request.sampling)
     first_frame = given(parts, latents)
-    told = repeated({name: each for name, each in first_frame.items() if len(each) == 1}, len(generators))
-    told |= {name: each for name, each in first_frame.items() if len(each) > 1}  # a first frame for each video
+    told = repeated(first_frame, len(generators))
     guiders = {
         "guider": guider(request.guidance, request.sampling, order=scheduler.order),
         "guider_2": guider(request.guidance_2, request.sampling, order=scheduler.order),

@@ -170,6 +170,16 @@ PARTS: dict[str, Part] = {
         "CLIPTextModelWithProjection", f"{COMFY} sd1_clip_config.json", **CLIP_L, projection_dim=768
     ),
     "clip_g": encoder("CLIPTextModelWithProjection", f"{COMFY} clip_config_bigg.json", **CLIP_G, projection_dim=1280),
+    "siglip": encoder(
+        "SiglipVisionModel",
+        f"{COMFY} clip_vision_siglip_384.json",
+        hidden_size=1152,
+        intermediate_size=4304,
+        num_hidden_layers=27,
+        num_attention_heads=16,
+        image_size=384,
+        patch_size=14,
+    ),
     "clip_h_vision": encoder(
         "CLIPVisionModel",
         f"{COMFY} clip_vision_config_h.json",
@@ -362,6 +372,7 @@ NOTHING = {
     "clip_words": of_no_weights("CLIPTokenizer"),
     "t5_words": of_no_weights("T5TokenizerFast"),
     "byt5_words": of_no_weights("ByT5Tokenizer"),
+    "siglip_pictures": of_no_weights("SiglipImageProcessor"),
     "qwen_words": of_no_weights("Qwen2Tokenizer"),
     "gemma_words": of_no_weights("GemmaTokenizer"),
     "pixtral_words": of_no_weights("PixtralProcessor"),
@@ -386,6 +397,7 @@ THREE = {
     "vae": "flux_vae",
     "scheduler": "shift_3",
 }
+SIGLIP = {"image_encoder": "siglip", "feature_extractor": "siglip_pictures"}
 ERNIE = {"transformer": "ernie", "text_encoder": "ministral_3b", "tokenizer": "qwen_words", "vae": "flux_2_vae"}
 FLUX_3 = {"transformer": "flux_3", "text_encoder": "qwen_3_vl_4b", "tokenizer": "qwen_3_sees", "vae": "flux_2_vae"}
 HUNYUAN = {
@@ -485,6 +497,12 @@ MODELS: dict[str, Entry] = {
     "Lightricks/LTX-2.5-Diffusers": entry("LTX2Pipeline", ltx_2("2.5", "gemma_4_12b")),
     "hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_t2v": entry("HunyuanVideo15Pipeline", HUNYUAN),
     "hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-720p_t2v": entry("HunyuanVideo15Pipeline", HUNYUAN),
+    "hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_i2v": entry(
+        "HunyuanVideo15ImageToVideoPipeline", HUNYUAN, **SIGLIP
+    ),
+    "hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-720p_i2v": entry(
+        "HunyuanVideo15ImageToVideoPipeline", HUNYUAN, **SIGLIP
+    ),
     "MiniMaxAI/MiniMax-H3": entry(
         "MiniMaxH3ModularPipeline",
         {"transformer": "h3", "vae": "h3_vae", "audio_vae": "h3_sound", "text_encoder": "qwen_3_vl_32b"},

@@ -28,6 +28,7 @@ TINY = {
     "flux_3": ("flux_3_distilled",),
     "ernie_image": ("ernie_image",),
     "hunyuan_video_15": ("hunyuan_video_15",),
+    "hunyuan_video_15_image_to_video": ("hunyuan_video_15_image",),
     "ltx": ("ltx",),
     "ltx_2": ("ltx_2",),
     "minimax_h3": ("minimax_h3",),

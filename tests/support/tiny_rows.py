@@ -33,6 +33,7 @@ class TinyRow:
     frames: int = 1
     steps: int = STEPS
     passes: int = STEPS  # how many steps are told of these
+    has_frame: bool = False  # whether its video begins with a picture
     references: int = 0  # how many pictures it looks at beside the prompt, each of another size
     call: dict[str, Any] = field(default_factory=dict[str, Any])  # what else the classic call takes
     stock: str = ""  # the classic pipeline's class, where it is not that of the folder
@@ -49,7 +50,10 @@ def request_of(model: dict[str, Any], row: TinyRow) -> dict[str, Any]:
     text: dict[str, Any] = {"prompt": PROMPT, "negative_prompt": negative, "text_length": row.text_length}
     if row.references:
         text["references"] = {"pictures": list(map(tensor_of, references(row)))}
-    canvas = {"family": model["family"], "width": row.width, "height": row.height, "frames": row.frames}
+    canvas: Any = {"family": model["family"], "width": row.width, "height": row.height, "frames": row.frames}
+    if row.has_frame:
+        image = {"pixels": tensor_of(first_frame(row))[None]}
+        canvas = to_plain(stages.encode_image(model=model, image=image, frames=row.frames))
     return {
         "model": model,
         "conditioning": to_plain(stages.encode_text(model=model, **text)),
@@ -59,6 +63,13 @@ def request_of(model: dict[str, Any], row: TinyRow) -> dict[str, Any]:
         "guidance": row.guidance,
         "distilled_guidance": row.distilled,
     }
+
+
+def first_frame(row: TinyRow) -> Any:
+    """A PIL picture of the video's size."""
+    from zoo.pipelines.tiny import picture
+
+    return picture(row.width, row.height)
 
 
 def references(row: TinyRow) -> list[Any]:
@@ -215,6 +226,13 @@ TINY_ROWS: dict[str, TinyRow] = {
     ),
     "hunyuan_video_15": TinyRow(
         make=lambda: tiny_of("HunyuanVideo15Pipeline").make(), guidance=3.0, text_length=1000, frames=5
+    ),
+    "hunyuan_video_15_image": TinyRow(
+        make=lambda: tiny_of("HunyuanVideo15ImageToVideoPipeline").make(),
+        guidance=3.0,
+        text_length=1000,
+        frames=5,
+        has_frame=True,
     ),
     "ltx": TinyRow(make=lambda: tiny_of("LTXPipeline").make(), guidance=3.0, frames=9, width=96, height=64),
     "ltx_2": TinyRow(
