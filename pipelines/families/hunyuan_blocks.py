@@ -65,7 +65,7 @@ class FirstFrame(modular.HunyuanVideo15PrepareLatentsStep):
     def __call__(self, components: Any, state: Any) -> tuple[Any, Any]:
         first, seen = (state.get(name) for name in TOLD)
         components, state = super().__call__(components, state)
-        latents = state.get("latents")  # B C F H W
+        latents: Any = state.get("latents")  # B C F H W
         first, later = first.to(latents), (0, 0, 0, 0, 0, latents.shape[2] - 1)
         state.set("cond_latents_concat", pad(first, later))
         state.set("mask_concat", pad(torch.ones_like(first[:, :1]), later))

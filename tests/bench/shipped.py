@@ -28,6 +28,7 @@ TINY = {
     "flux_3": ("flux_3_distilled",),
     "ernie_image": ("ernie_image",),
     "hunyuan_video_15": ("hunyuan_video_15",),
+    "wan_vace": ("wan_vace",),
     "hunyuan_video_15_image_to_video": ("hunyuan_video_15_image",),
     "ltx": ("ltx",),
     "ltx_2": ("ltx_2",),
@@ -42,6 +43,7 @@ TINY = {
 }
 HOLLOW = {"flux_text_to_image": "flux", "qwen_image": "qwen_image", "wan_text_to_video": "wan22"}
 FRAMES = {"minimax_h3": 124, "minimax_h3_image_to_video": 124}  # of a model that makes none shorter
+CLIP = Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "clip.mp4"
 FRAME = FOLDER / "frame.png"
 
 
@@ -109,6 +111,7 @@ def small_settings(file: Path) -> Iterator[tuple[str, dict[str, object]]]:
     for family in TINY.get(file.stem, ()):
         small: dict[str, object] = {"source": FOLDER / family, "steps": 2, "width": 64, "height": 64}
         small |= dict.fromkeys({"image", "image_2"} & params.keys(), FRAME)
+        small |= {"video": CLIP} if "video" in params else {}
         small |= {"frames": FRAMES.get(file.stem, 9)} if "frames" in params else {}
         yield family, small
     if file.stem not in TINY:

@@ -27,13 +27,14 @@ from transformers import CLIPTextModel, CLIPTextModelWithProjection
 from support.tiny_parts import clip, clip_pictures, clip_vision, euler, fill, image_vae, qwen_vl, t5, wan_parts, wan_vae
 from support.tiny_rows import TINY_ROWS
 from support.tiny_tokenizers import clip_tokenizer, qwen_tokenizer, t5_tokenizer
+from zoo.pipelines import tiny_of
 
 
 def write_tiny(family: str, folder: Path | str) -> Path:
-    """Write the model of that family into `folder`; the same family always gives the same weights."""
+    """Write the model of that family, or of a class that is run whole, into `folder`: always with the same weights."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        pipeline = (FAMILIES.get(family) or TINY_ROWS[family].make)()
+        pipeline = (FAMILIES.get(family) or WHOLE.get(family) or TINY_ROWS[family].make)()
     fill(pipeline)
     options = {"overwrite_modular_index": True} if isinstance(pipeline, ModularPipeline) else {}
     pipeline.save_pretrained(str(folder), **options)
@@ -170,6 +171,8 @@ FAMILIES: dict[str, Callable[[], DiffusionPipeline]] = {
     "wan22": wan22,
     "wan22_i2v": wan22_i2v,
 }
+# Of classes that are run whole.
+WHOLE: dict[str, Callable[[], Any]] = {"wan_vace": lambda: tiny_of("WanVACEPipeline").make()}
 
 
 def _wan_transformer(in_channels: int, **image: int) -> WanTransformer3DModel:
