@@ -84,6 +84,7 @@ class EncodeImage(Request):
 
     stage: ClassVar[Stage] = "encode_image"
     image: Image
+    last_image: Image | None = None  # of the same size, for a video to end with
     width: int = 0  # pixels, as are those of the height; 0 is the picture's own
     height: int = 0
     frames: int = 0

@@ -9,6 +9,7 @@ sockets.
 
 import contextlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -99,7 +100,10 @@ DENOISE: Rules = (
 # What may be known before a run; each sentence is told at a socket.
 RULES: Mapping[Stage, Rules] = {
     "encode_text": ENCODE_TEXT,
-    "encode_image": (("model", lambda r: shape.why_no_image(r.model)),),
+    "encode_image": (
+        ("model", lambda r: shape.why_no_image(r.model)),
+        ("last_image", lambda r: _why_no_last(r.model, has_last=r.last_image is not None)),
+    ),
     "denoise": DENOISE,
     "decode": (
         ("model", lambda r: why_unguarded(r.model)),
@@ -127,6 +131,16 @@ def _why_silent(model: Model) -> str:
     return worded("{} makes no sound; turn sound off in Denoise", model.source)
 
 
+def _why_no_last(model: Model, *, has_last: bool) -> str:
+    """Why the model cannot end a video with a picture, or not without one, as a sentence; empty where it can."""
+    fewest, most = FAMILIES[model.family].last_images(partial(read_config, Path(model.folder)))
+    if fewest <= has_last <= most:
+        return ""
+    if has_last:
+        return worded("{} ends its videos with no picture that it is given; take last_image away", model.source)
+    return worded("{} makes videos from a first to a last picture; give Encode Image a last_image", model.source)
+
+
 def _why_no_strength(strength: float) -> str:
     if LEAST_STRENGTH <= strength <= 1:
         return ""
@@ -152,6 +166,9 @@ def _check_image(r: EncodeImage) -> None:
         raise BadInput(
             "the picture is {}, but B x {} x {} x 3 is asked for; resize the picture first", got, r.height, r.width
         )
+    if r.last_image is not None and r.last_image.pixels.shape != pixels.shape:
+        got, right = (" x ".join(map(str, each.shape)) for each in (r.last_image.pixels, pixels))
+        raise BadInput("the last picture is {}, and the first {}; give as many, of one size", got, right)
 
 
 def _check_denoise(r: Denoise) -> None:

@@ -280,6 +280,8 @@ def why_no_frame(model: Model) -> str:
 
 def why_one_frame(model: Model, saw_frame: bool | None, *, has_frame: bool) -> str:
     """Why a text and a canvas do not fit, of which one has a first frame; empty where they do, or nobody knows yet."""
+    if (family := FAMILIES[model.family]).needs_frame and not has_frame:
+        return worded("{} continues a picture, but got none; give Denoise what Encode Image makes of it", family.title)
     if not FAMILIES[model.family].reads_frame or saw_frame in (None, has_frame):
         return ""
     has, lacks = ("Denoise", "Encode Text") if has_frame else ("Encode Text", "Denoise")

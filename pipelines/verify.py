@@ -6,6 +6,7 @@ Random weights in a test cannot know every config, LoRA and library version: thi
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -278,4 +279,7 @@ def _first_frame(model: Model, canvas: Latents) -> Latents | None:
     if not is_told or config.get("in_channels", 0) <= config.get("out_channels", 0):
         return None
     image = Image(pixels=torch.full((1, canvas.height, canvas.width, 3), 0.5))
-    return stages.encode_image(EncodeImage(model=model, image=image, frames=canvas.frames, fps=canvas.fps))
+    fewest, _ = family.last_images(functools.partial(read_config, Path(model.folder)))
+    last = image if fewest else None
+    request = EncodeImage(model=model, image=image, last_image=last, frames=canvas.frames, fps=canvas.fps)
+    return stages.encode_image(request)

@@ -1,6 +1,7 @@
 """The workflows that ship: written as we write files, free of problems, and good for a result on tiny models."""
 
 import json
+import shutil
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bench.shipped import FRAMES, TINY
+from bench.shipped import CLIP, FRAMES, TINY
 from latentloom.__main__ import main
 from latentloom.nodes import blur_mask, load_mask
 from latentloom.nodes.files.resize import cover
@@ -36,6 +37,7 @@ BUILT_IN = {
 SECOND = {
     "wan_text_to_video": ["wan22"],
     "wan_image_to_video": ["wan_i2v"],
+    "wan_first_last_frame": ["wan_flf2v"],
     "flux_2_edit": ["flux_2"],
     "flux_3_edit": ["flux_3_distilled"],
     "minimax_h3_image_to_video": ["minimax_h3"],
@@ -84,6 +86,8 @@ def test_workflow_for_a_big_model_runs_on_a_tiny_one_of_its_family(
     for param in {"image", "image_2"} & params.keys():
         Image.linear_gradient("L").resize((128, 128)).convert("RGB").save(tmp_path / f"{param}.png")
         settings[param] = f"{param}.png"
+    if "video" in params:
+        settings["video"] = shutil.copy(CLIP, tmp_path)
     options = [option for key, value in settings.items() for option in ("--set", f"{key}={value}")]
     with small_references():
         assert main(["run", str(BY_NAME[name]), "--no-cache", *options]) == 0

@@ -89,6 +89,9 @@ def encode_image(
     fps: Annotated[float, Socket(min=0, max=240, auto=True), "Frames a second of a video; 0 is the model's own"] = 0.0,
     seed: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED, advanced=True)] = 0,
     noise: NoiseChoice = "seed",
+    last_image: Annotated[
+        Image | None, "The last frame of a video, for a model that makes what lies between (Wan)"
+    ] = None,
     progress: Progress = SILENT,
     workspace: Workspace = HERE,
 ) -> Latents:
@@ -102,7 +105,15 @@ def encode_image(
     check_area(width, height, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
     image = Image(pixels=cover(image.pixels, width, height))
     request = requests.EncodeImage(
-        model=model, image=image, width=width, height=height, frames=frames, fps=fps, seed=seed, noise=noise
+        model=model,
+        image=image,
+        last_image=None if last_image is None else Image(pixels=cover(last_image.pixels, width, height)),
+        width=width,
+        height=height,
+        frames=frames,
+        fps=fps,
+        seed=seed,
+        noise=noise,
     )
     return placement.encode_image(request, progress)
 
@@ -137,7 +148,7 @@ def image_sketch(given: Given) -> Latents:
     text encoder sees as well is there, without what it holds.
     """
     canvas, family = canvas_sketch(given, batch=1), FAMILIES[given.value("model").family]
-    extras: dict[str, Any] = {"first_frame": None} if family.reads_frame else {}
+    extras: dict[str, Any] = {"first_frame": None} if family.reads_frame or family.needs_frame else {}
     return dataclasses.replace(canvas, extras=extras)
 
 

@@ -23,9 +23,11 @@ Part = Annotated[float, Socket(min=0, max=1, step=0.05, advanced=True)]
 
 
 def noise_recipe(values: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    """By what is known of results from before there was a choice: they have the noise of diffusers, and no sound. Where
-    `seed` makes another noise, the schedule says so."""
-    return 1, {name: value for name, value in values.items() if name != "noise" and (name, value) != ("sound", False)}
+    """By what is known of results from before there was a choice: they have the noise of diffusers, no sound and no
+    last image. Where `seed` makes another noise, the schedule says so."""
+    before = {"last_image": None, "sound": False}
+    known = (name for name, value in values.items() if name != "noise" and before.get(name, ...) != value)
+    return 1, {name: values[name] for name in known}
 
 
 @checked

@@ -250,6 +250,8 @@ class ByBlocks:
         return {**found, **own_guiders(own, request.guidance, sampling)}
 
     def decode(self, parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
+        import torch
+
         name, latents = "images" if self.row.layered else f"{self.row.output}s", request.latents
         block = self._group(parts, "decode", leaves=(name,) if self.row.sound else ())
         vae = parts["config"]("vae")
@@ -267,8 +269,9 @@ class ByBlocks:
             "dtype": tensor.dtype,
             "output_type": "pt",
         }
-        pixels = _run(block, parts, given, outputs=(name,))[name]
-        pixels = stacked(pixels, len(tensor)) if self.row.layered else pixels
+        latents_each = given["latents"].split(1 if self.row.decodes_one else len(tensor))
+        made = [_run(block, parts, {**given, "latents": each}, outputs=(name,))[name] for each in latents_each]
+        pixels = stacked(made[0], len(tensor)) if self.row.layered else made[0] if len(made) == 1 else torch.cat(made)
         return pixels.movedim(1 if self.row.output == "image" else 2, -1)  # B H W C, B F H W C
 
     def decode_audio(self, parts: Parts, request: DecodeAudio, *, sound: Tensor) -> tuple[Tensor, int]:

@@ -62,6 +62,7 @@ class Line:
     latent_frames: int = 1  # how many frames of latents `frame_multiple` frames are
     more_latent_frames: int = 0  # which its transformer sees beside those, such as the picture that it starts from
     fps: float = 0.0  # frames a second of all its videos; 0 where that is a choice
+    needs_frame: bool = False  # whether its videos begin with a picture, and none without
     takes_mask: bool = False  # whether a part of the start picture can be kept while the rest is painted anew
     # Whether it takes the start picture apart into layers: frames of a video, each with an alpha channel. Its prompt is
     # read by the last of its text blocks alone, for those before tell of the picture where nobody wrote one.
@@ -85,6 +86,8 @@ class Family(Line):
     # What an input picture is to it: where denoising starts (strength), the first frame of a video, or no input.
     takes_image: Literal["start", "first_frame", "nothing"] = "start"
     reads_frame: bool = False  # whether its text encoder looks at the first frame, too
+    # The fewest and the most pictures, none or one, that a model's videos end with, from the component configs.
+    last_images: Callable[[Callable[[str], Mapping[str, Any]]], tuple[int, int]] = lambda config: (0, 0)
 
     @property
     def has_sound(self) -> bool:
@@ -95,7 +98,7 @@ class Family(Line):
         """What it makes of what, in words."""
         made = {"image": "picture", "video": "video"}[self.output] + (" with sound" if self.has_sound else "")
         least, most = self.references
-        told = [] if least or self.layered else [worded("text to {}", made)]
+        told = [] if least or self.layered or self.needs_frame else [worded("text to {}", made)]
         if self.layered:
             told.append("picture to layers")
         elif self.takes_image == "start":

@@ -80,6 +80,7 @@ class Row(Line):
     sound: tuple[str, ...] = ()  # what decoding its sound loads; none of a row without sound
     least_steps: int = 1
     one_by_one: bool = False  # whether its blocks make one video at a time
+    decodes_one: bool = False  # whether its VAE takes one video at a time
     patch: int = 2  # how many latents wide a token of the transformer is
     takes_image: Literal["start", "first_frame", "nothing"] = "nothing"
     # Whether latents of a start picture are drawn by a seed; else they are the most likely ones.
@@ -272,11 +273,15 @@ def unpacked(tokens: Tensor, latents: Latents, *, vae: Mapping[str, Any], patch:
 
 
 def repeated(embeddings: Mapping[str, Tensor], batch: int) -> dict[str, Tensor]:
-    """One prompt's embeddings, a row per picture: to diffusers' blocks each picture is its own prompt.
+    """One prompt's embeddings, a row per picture: to diffusers' blocks each picture is its own prompt. What has a row
+    for each already is left as it is.
 
     The blocks could repeat the rows themselves, but not with a start picture each, nor the sizes given to RoPE.
     """
-    return {name: tensor.repeat_interleave(batch, dim=0) for name, tensor in embeddings.items()}
+    return {
+        name: tensor if len(tensor) == batch else tensor.repeat_interleave(batch, dim=0)
+        for name, tensor in embeddings.items()
+    }
 
 
 def warn_if_cut(tokenizer: Any, prompt: str, *, text_length: int) -> int:

@@ -196,6 +196,7 @@ HUNYUAN_VIDEO_15 = Row(
     text_is_fixed=True,
     output="video",
     text=("tokenizer", "text_encoder", "tokenizer_2", "text_encoder_2"),
+    decodes_one=True,
     patch=1,
     frame_multiple=4,
 )
@@ -308,6 +309,19 @@ QWEN_IMAGE_LAYERED = Row(
     layered=True,
     frame_multiple=1,
     more_latent_frames=2,
+)
+
+HUNYUAN_VIDEO_15_IMAGE = replace(
+    HUNYUAN_VIDEO_15,
+    name="hunyuan_video_15_image",
+    title="HunyuanVideo 1.5 image to video",
+    pipelines=("HunyuanVideo15ImageToVideoPipeline",),
+    reads_modular=False,
+    variants=(Variant(replace(HUNYUAN_CARD, name="HunyuanVideo 1.5 image to video"), "HunyuanVideo15ModularPipeline"),),
+    made_by="hunyuan_blocks",
+    image=("vae", "image_encoder", "feature_extractor"),
+    takes_image="first_frame",
+    needs_frame=True,
 )
 
 # All that stand above, in their order.

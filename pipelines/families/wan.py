@@ -36,15 +36,17 @@ def _card(index: Mapping[str, Any], config: Configs) -> Card:
     _check_index(index)
     has_experts = index.get("boundary_ratio") is not None
     has_image = index["_class_name"] == FROM_IMAGE
+    needs_last = has_image and _last_images(config) == (1, 1)
+    told = "first and last frame" if needs_last else "image" if has_image else "text"
     return Card(
-        name=f"Wan {'2.2' if has_experts else '2.1'} {'image' if has_image else 'text'} to video",
+        name=f"Wan {'2.2' if has_experts else '2.1'} {told} to video",
         licence="Apache-2.0",
-        width=832,
-        height=480,
+        width=1280 if needs_last else 832,
+        height=720 if needs_last else 480,
         frames=81,
         fps=16.0,
         steps=40 if has_experts else 50,
-        guidance=5.0 if not has_experts else 3.5 if has_image else 4.0,
+        guidance=5.5 if needs_last else 5.0 if not has_experts else 3.5 if has_image else 4.0,
         second_guidance=SECOND_GUIDANCE[index["_class_name"]] if has_experts else 0.0,
         text_length=LONGEST_TEXT,
         negative_prompt=NEGATIVE_PROMPT,
@@ -70,6 +72,15 @@ def _check_index(index: Mapping[str, Any]) -> None:
         )
 
 
+def _last_images(config: Configs) -> tuple[int, int]:
+    """One of 2.2, and of 2.1 of the model that sees two pictures, which needs it (FLF2V)."""
+    transformer = config("transformer")
+    if transformer.get("pos_embed_seq_len"):
+        return 1, 1
+    is_told = transformer.get("in_channels", 0) > transformer.get("out_channels", 0)
+    return 0, int(is_told and transformer.get("image_dim") is None)
+
+
 FAMILY = Family(
     name="wan",
     title="Wan",
@@ -85,6 +96,7 @@ FAMILY = Family(
     size_multiple=lambda config: config("transformer").get("patch_size", PATCH)[1] * latent_width(config("vae")),
     frame_multiple=FRAMES_PER_LATENT,
     takes_image="first_frame",
+    last_images=_last_images,
 )
 
 
@@ -109,7 +121,7 @@ def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
 
 
 def encode_image(parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dict[str, Tensor]]:
-    """What the model is told of the first frame: the most likely latents, which depend on no seed."""
+    """What the model is told of the first frame, and of the last: the most likely latents, which depend on no seed."""
     from .wan_blocks import encode
 
     if parts["model_index"]["_class_name"] != FROM_IMAGE:
@@ -117,19 +129,22 @@ def encode_image(parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dic
             "this Wan model makes videos from text only, but got a picture; "
             "take the picture away, or choose an image-to-video (I2V) model"
         )
-    return None, encode(parts, pixels=request.image.pixels, frames=request.frames)
+    first = request.image.pixels
+    last = None if request.last_image is None else request.last_image.pixels.to(first)
+    return None, encode(parts, pixels=first, last=last, frames=request.frames)
 
 
 def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_step: OnStep) -> Tensor:
     from ..denoising.blocks import assembled, run
     from ..denoising.guidance import guider
     from ..denoising.schedulers import choose
-    from .wan_blocks import from_frame, from_text, given
+    from .wan_blocks import from_frame, from_text, given, side_by_side
 
     check_text(request.conditioning.positive["prompt_embeds"], parts["transformer"].config.text_dim, title=FAMILY.title)
     latents = request.latents
     scheduler = choose(parts["scheduler"], request.sampling)
     first_frame = given(parts, latents)
+    told = repeated(first_frame, len(generators))
     guiders = {
         "guider": guider(request.guidance, request.sampling, order=scheduler.order),
         "guider_2": guider(request.guidance_2, request.sampling, order=scheduler.order),
@@ -138,8 +153,7 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
     ratio = parts["model_index"].get("boundary_ratio") or 0.0
     inputs = {
         **repeated(request.conditioning.positive, len(generators)),
-        **repeated({name: each for name, each in first_frame.items() if len(each) == 1}, len(generators)),
-        **{name: each for name, each in first_frame.items() if len(each) > 1},  # a first frame for each video
+        **(side_by_side(told) if parts["transformer"].config.pos_embed_seq_len else told),
         "height": latents.height,
         "width": latents.width,
         "num_frames": latents.frames,

@@ -13,6 +13,7 @@ from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
 from diffusers.modular_pipelines.modular_pipeline_utils import ComponentSpec, InputParam
 from diffusers.modular_pipelines.wan.modular_blocks_wan import WanCoreDenoiseStep
 from diffusers.modular_pipelines.wan.modular_blocks_wan_i2v import (
+    WanFLF2VVaeEncoderStep,
     WanImage2VideoCoreDenoiseStep,
     WanImage2VideoVaeEncoderStep,
 )
@@ -33,18 +34,38 @@ if TYPE_CHECKING:
 LATENTS, CLIP = "image_condition_latents", "image_embeds"
 
 
-def encode(parts: Parts, *, pixels: Tensor, frames: int) -> dict[str, Tensor]:
-    """From pictures B H W C in 0..1, already of the video's size."""
+def encode(parts: Parts, *, pixels: Tensor, last: Tensor | None, frames: int) -> dict[str, Tensor]:
+    """From pictures B H W C in 0..1, already of the video's size, and as many that the videos end with."""
     height, width = pixels.shape[1:3]
     inputs = {"resized_image": pixels.movedim(-1, 1), "width": width, "height": height, "num_frames": frames}
-    found = run(assembled(_encoder), parts, inputs=inputs, outputs=(LATENTS,))  # B C F H W
-    return {**found, CLIP: _clip(parts, pixels)} if "image_encoder" in parts else found
+    if last is not None:
+        inputs["resized_last_image"] = last.movedim(-1, 1)
+    encoder = _of_first if last is None else _of_both
+    found = run(assembled(encoder), parts, inputs=inputs, outputs=(LATENTS,))  # B C F H W
+    if "image_encoder" not in parts:
+        return found
+    seen = [_clip(parts, each) for each in (pixels, last) if each is not None]
+    return {**found, CLIP: torch.cat(seen, dim=1)}
 
 
-def _encoder() -> ModularPipelineBlocks:
-    block = WanImage2VideoVaeEncoderStep()
-    del block.sub_blocks["image_resize"]  # wants a PIL image, and may change the size that was asked for
+def _of_first() -> ModularPipelineBlocks:
+    return _without_resizing(WanImage2VideoVaeEncoderStep())
+
+
+def _of_both() -> ModularPipelineBlocks:
+    return _without_resizing(WanFLF2VVaeEncoderStep())
+
+
+def _without_resizing(block: ModularPipelineBlocks) -> ModularPipelineBlocks:
+    """Resizing wants a PIL image, and may change the size that was asked for."""
+    for name in {"image_resize", "last_image_resize"} & set(block.sub_blocks):
+        del block.sub_blocks[name]
     return block
+
+
+def side_by_side(told: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What CLIP saw in a first and a last picture, B 2*tokens C, as the transformer takes it: 2*B tokens C."""
+    return {**told, CLIP: told[CLIP].unflatten(1, (2, -1)).flatten(0, 1)}
 
 
 def _clip(parts: Parts, pixels: Tensor) -> Tensor:
@@ -82,6 +103,10 @@ def given(parts: Parts, latents: Latents) -> Mapping[str, Tensor]:
             latents.width // factor,
         )
         check_latents(extras[LATENTS], shape, title="Wan")
+    if config.pos_embed_seq_len and extras[CLIP].shape[1] != config.pos_embed_seq_len:
+        raise ValueError(
+            "this Wan model makes videos from a first to a last picture, but got one picture; encode both with it"
+        )
     return {name: extras[name] for name in needed}
 
 

@@ -198,12 +198,15 @@ def read_bytes(path: Path, *, what: str, max_bytes: int = MAX_BYTES) -> bytes:
 
 def read_object(path: Path, *, what: str, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     """A JSON object; `what` names the file in errors. Raises `ValueError` for what `parse_strict` refuses."""
-    return parse_object(read_bytes(path, what=what, max_bytes=max_bytes), what=f"{what} {path}")
+    takes_nan = path.name == "scheduler_config.json"  # diffusers writes DPM solvers' lambda_min_clipped of -Infinity
+    return parse_object(read_bytes(path, what=what, max_bytes=max_bytes), what=f"{what} {path}", takes_nan=takes_nan)
 
 
-def parse_object(data: str | bytes, *, what: str, remedy: str = "copy the model again") -> dict[str, Any]:
+def parse_object(
+    data: str | bytes, *, what: str, remedy: str = "copy the model again", takes_nan: bool = False
+) -> dict[str, Any]:
     try:
-        value = parse_strict(data)
+        value = parse_strict(data, takes_nan=takes_nan)
     except JsonFault as fault:
         raise ValueError(f"{what} is not valid JSON ({fault.reason}); {remedy}") from None
     if not isinstance(value, dict):

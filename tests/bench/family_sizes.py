@@ -180,6 +180,16 @@ PARTS: dict[str, Part] = {
         "CLIPTextModelWithProjection", f"{COMFY} sd1_clip_config.json", **CLIP_L, projection_dim=768
     ),
     "clip_g": encoder("CLIPTextModelWithProjection", f"{COMFY} clip_config_bigg.json", **CLIP_G, projection_dim=1280),
+    "siglip": encoder(
+        "SiglipVisionModel",
+        f"{COMFY} clip_vision_siglip_384.json",
+        hidden_size=1152,
+        intermediate_size=4304,
+        num_hidden_layers=27,
+        num_attention_heads=16,
+        image_size=384,
+        patch_size=14,
+    ),
     "clip_h_vision": encoder(
         "CLIPVisionModel",
         f"{COMFY} clip_vision_config_h.json",
@@ -334,7 +344,8 @@ def scripted_parts(folder: Path) -> dict[str, Part]:
         found[model.replace("-", "_")] = scripted(flux_2, name, of(model)[0]["diffusers_config"])
     name = "convert_wan_to_diffusers"
     wan = script(name)
-    for model in ("Wan-T2V-1.3B", "Wan-T2V-14B", "Wan-I2V-14B-480p", "Wan2.2-T2V-A14B", "Wan2.2-I2V-14B-720p"):
+    texts, frames = ("Wan-T2V-1.3B", "Wan-T2V-14B", "Wan2.2-T2V-A14B"), ("Wan-I2V-14B-480p", "Wan-FLF2V-14B-720P")
+    for model in (*texts, *frames, "Wan2.2-I2V-14B-720p"):
         config = wan.get_transformer_config(model)[0]["diffusers_config"]
         found[model] = scripted("WanTransformer3DModel", name, config)
     found["wan_22_vae"] = scripted("AutoencoderKLWan", name, wan.vae22_diffusers_config)
@@ -392,6 +403,7 @@ NOTHING = {
     "clip_words": of_no_weights("CLIPTokenizer"),
     "t5_words": of_no_weights("T5TokenizerFast"),
     "byt5_words": of_no_weights("ByT5Tokenizer"),
+    "siglip_pictures": of_no_weights("SiglipImageProcessor"),
     "qwen_words": of_no_weights("Qwen2Tokenizer"),
     "gemma_words": of_no_weights("GemmaTokenizer"),
     "pixtral_words": of_no_weights("PixtralProcessor"),
@@ -422,6 +434,7 @@ THREE = {
     "vae": "flux_vae",
     "scheduler": "shift_3",
 }
+SIGLIP = {"image_encoder": "siglip", "feature_extractor": "siglip_pictures"}
 ERNIE = {"transformer": "ernie", "text_encoder": "ministral_3b", "tokenizer": "qwen_words", "vae": "flux_2_vae"}
 ANIMA = {
     "transformer": "anima",
@@ -502,6 +515,9 @@ MODELS: dict[str, Entry] = {
     "Wan-AI/Wan2.1-I2V-14B-480P-Diffusers": entry(
         "WanImageToVideoPipeline", WAN, transformer="Wan-I2V-14B-480p", image_encoder="clip_h_vision"
     ),
+    "Wan-AI/Wan2.1-FLF2V-14B-720P-diffusers": entry(
+        "WanImageToVideoPipeline", WAN, transformer="Wan-FLF2V-14B-720P", image_encoder="clip_h_vision"
+    ),
     "Wan-AI/Wan2.2-T2V-A14B-Diffusers": entry(
         "WanPipeline",
         WAN,
@@ -530,6 +546,12 @@ MODELS: dict[str, Entry] = {
     "Lightricks/LTX-2.5-Diffusers": entry("LTX2Pipeline", ltx_2("2.5", "gemma_4_12b")),
     "hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_t2v": entry("HunyuanVideo15Pipeline", HUNYUAN),
     "hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-720p_t2v": entry("HunyuanVideo15Pipeline", HUNYUAN),
+    "hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_i2v": entry(
+        "HunyuanVideo15ImageToVideoPipeline", HUNYUAN, **SIGLIP
+    ),
+    "hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-720p_i2v": entry(
+        "HunyuanVideo15ImageToVideoPipeline", HUNYUAN, **SIGLIP
+    ),
     "MiniMaxAI/MiniMax-H3": entry(
         "MiniMaxH3ModularPipeline",
         {"transformer": "h3", "vae": "h3_vae", "audio_vae": "h3_sound", "text_encoder": "qwen_3_vl_32b"},

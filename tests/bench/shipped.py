@@ -20,6 +20,7 @@ TINY = {
     "qwen_image": ("qwen_image",),
     "wan_text_to_video": ("wan", "wan22"),
     "wan_image_to_video": ("wan_i2v", "wan22_i2v"),
+    "wan_first_last_frame": ("wan22_i2v", "wan_flf2v"),
     "z_image": ("z_image_turbo",),
     "qwen_image_21": ("qwen_image_21",),
     "krea_2": ("krea_2",),
@@ -30,6 +31,8 @@ TINY = {
     "qwen_image_layered": ("qwen_image_layered",),
     "stable_diffusion_35": ("sd3",),
     "hunyuan_video_15": ("hunyuan_video_15",),
+    "wan_vace": ("wan_vace",),
+    "hunyuan_video_15_image_to_video": ("hunyuan_video_15_image",),
     "ltx": ("ltx",),
     "ltx_2": ("ltx_2",),
     "minimax_h3": ("minimax_h3",),
@@ -48,6 +51,7 @@ TINY = {
 HOLLOW = {"flux_text_to_image": "flux", "qwen_image": "qwen_image", "wan_text_to_video": "wan22"}
 # Of models that make none shorter, and of one whose frames are layers.
 FRAMES = {"minimax_h3": 124, "minimax_h3_image_to_video": 124, "qwen_image_layered": 2}
+CLIP = Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "clip.mp4"
 FRAME = FOLDER / "frame.png"
 
 
@@ -115,6 +119,7 @@ def small_settings(file: Path) -> Iterator[tuple[str, dict[str, object]]]:
     for family in TINY.get(file.stem, ()):
         small: dict[str, object] = {"source": FOLDER / family, "steps": 2, "width": 64, "height": 64}
         small |= dict.fromkeys({"image", "image_2"} & params.keys(), FRAME)
+        small |= {"video": CLIP} if "video" in params else {}
         small |= {"frames": FRAMES.get(file.stem, 9)} if "frames" in params else {}
         yield family, small
     if file.stem not in TINY:

@@ -19,6 +19,7 @@ from latentloom.nodes.graph.spec import Socket
 from latentloom.nodes.headless.workflow_files import EXAMPLES
 from latentloom.nodes.preview.walk import Walk
 from latentloom.nodes.registry import SPECS
+from latentloom.nodes.steps.denoising import noise_recipe
 from latentloom.pipelines.values import Depth, Image
 from support.prepared import needs_of, run, schedule
 
@@ -210,3 +211,8 @@ def test_the_noise_of_a_model_that_is_not_known_has_a_key_of_its_own(toys: Modul
     walk = Walk(ready(graph, SPECS, overrides), workspace=HERE)
     needs = needs_of(graph, SPECS, overrides=overrides, targets=["denoise"])
     assert drawn_by_seed(walk, needs) == {"start", "denoise"}
+
+
+def test_what_a_node_was_given_nothing_for_before_it_had_a_socket_for_it_leaves_the_key_of_older_results() -> None:
+    older = {"width": 64, "seed": 3, "mask": None}
+    assert noise_recipe({**older, "noise": "seed", "last_image": None}) == (1, older)

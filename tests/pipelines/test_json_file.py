@@ -1,9 +1,11 @@
 """JSON from strangers has one meaning, or is refused with its fault and a reason."""
 
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+from diffusers import DPMSolverMultistepScheduler
 
 from latentloom.parallel.machine.folders import write_object
 from latentloom.pipelines.models.regular_file import JsonFault, parse_strict, read_object
@@ -51,6 +53,11 @@ def test_a_file_is_refused_with_its_name_and_the_reason(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"num_layers": 2, "num_layers": 3}')
     with pytest.raises(ValueError, match=r"config of vae \S+ is not valid JSON \(the key 'num_layers' is there twice"):
         read_object(tmp_path / "config.json", what="config of vae")
+
+
+def test_a_scheduler_may_have_the_infinity_that_diffusers_writes(tmp_path: Path) -> None:
+    DPMSolverMultistepScheduler().save_pretrained(str(tmp_path))
+    assert read_object(tmp_path / "scheduler_config.json", what="it")["lambda_min_clipped"] == -math.inf
 
 
 def test_what_is_written_is_there_whole_or_not_at_all(tmp_path: Path) -> None:

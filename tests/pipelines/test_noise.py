@@ -35,8 +35,10 @@ def asked(model: dict[str, Any], name: str, picture: torch.Tensor, **fields: Any
     text = stages.encode_text(model=model, prompt="a red circle", text_length=64)
     frames = 5 if "wan" in name else 1
     latents = Latents(family=model["family"], width=64, height=64, frames=frames)
-    if name.endswith("i2v"):
-        latents = stages.encode_image(model=model, image=Image(pixels=picture), frames=frames)
+    if name.endswith(("i2v", "flf2v")):
+        first = Image(pixels=picture)
+        last = first if name.endswith("flf2v") else None
+        latents = stages.encode_image(model=model, image=first, last_image=last, frames=frames)
     request = {"model": model, "conditioning": text, "latents": latents, "seed": SEED, "steps": 1, "guidance": 1.0}
     return {**request, **fields}
 

@@ -42,6 +42,7 @@ from support.tiny_rows import (
     TINY_ROWS,
     TinyRow,
     canvas_of,
+    first_frame,
     references,
     request_of,
     small_references,
@@ -55,6 +56,7 @@ SPREAD = {
     "ltx_2": ("ulysses=2", "cfg=2"),
     "cosmos_3": ("ulysses=2", "allgather=2", "cfg=2"),
     "anima": ("ulysses=2", "cfg=2"),
+    "hunyuan_video_15_image": ("ulysses=2", "allgather=2", "cfg=2"),
 }
 # What two ranks try here; tests/bench/families.py has them all try all.
 SPREAD_EDITS = {
@@ -107,6 +109,8 @@ def ours(model: dict[str, Any], row: TinyRow) -> tuple[torch.Tensor, ...]:
 
 def looked_at(row: TinyRow) -> Any:
     """One is given as it is: of a list QwenImageEditPipeline shows the text encoder a picture that is not scaled."""
+    if row.has_frame:
+        return first_frame(row)
     pictures = [started_from(row).convert("RGBA")] if row.starts else references(row)
     return pictures[0] if len(pictures) == 1 else pictures or None
 
@@ -282,6 +286,33 @@ def test_a_first_frame_that_the_text_encoder_sees_gives_what_the_modular_pipelin
     video, sound = modular(tiny(name), row, image=frame)
     assert torch.equal(stages.decode(model=model(name), latents=painted).pixels, video)
     assert torch.equal(stages.decode_audio(model=model(name), latents=painted).waveform, sound)
+
+
+def test_each_of_two_videos_begins_with_its_own_picture(model: Any) -> None:
+    hunyuan, row = model("hunyuan_video_15_image"), TINY_ROWS["hunyuan_video_15_image"]
+    image = torch.rand(2, row.height, row.width, 3, generator=torch.Generator().manual_seed(1))
+    told = {"model": hunyuan, "frames": row.frames}
+    both, second = (stages.encode_image(**told, image=Image(pixels=each)) for each in (image, image[1:]))
+    request = {**request_of(hunyuan, row), "guidance": 1.0}
+    pair = stages.denoise({**request, "latents": both})
+    alone = stages.denoise({**request, "latents": second, "seed": SEED + 1})
+    unlooked = {**second.extras, "image_embeds": torch.zeros_like(second.extras["image_embeds"])}
+    blind = stages.denoise({**request, "latents": dataclasses.replace(second, extras=unlooked), "seed": SEED + 1})
+    assert pair.tensor is not None and alone.tensor is not None and blind.tensor is not None
+    assert float((pair.tensor[1:] - alone.tensor).abs().max() / alone.tensor.abs().max()) <= 1e-5
+    assert float((blind.tensor - alone.tensor).abs().max()) > 1e-3  # what SigLIP sees counts
+    two, one = (stages.decode(model=hunyuan, latents=each).pixels for each in (pair, alone))
+    assert float((two[1:] - one).abs().max()) <= 1e-5
+
+
+def test_a_model_that_continues_a_picture_refuses_none_and_one_of_text_refuses_a_picture(
+    model: Any, picture: torch.Tensor
+) -> None:
+    request = request_of(model("hunyuan_video_15_image"), TINY_ROWS["hunyuan_video_15_image"])
+    with pytest.raises(ValueError, match="image to video continues a picture, but got none; give Denoise what Encode"):
+        stages.denoise({**request, "latents": {"family": "hunyuan_video_15_image", "width": 64, "height": 64}})
+    with pytest.raises(ValueError, match=r"HunyuanVideo 1\.5 makes videos from text only here; take the picture away"):
+        stages.encode_image(model=model("hunyuan_video_15"), image=Image(pixels=picture))
 
 
 def test_a_model_that_starts_from_noise_refuses_a_picture(model: Any, picture: torch.Tensor) -> None:

@@ -33,7 +33,7 @@ SIZE = {"width": 64, "height": 32}
 FRAMES = 9
 EMPTY = Latents(family="wan", **SIZE, frames=FRAMES)
 STEPS = 4
-PIXELS = torch.randint(0, 256, (32, 64, 3), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
+PIXELS, LAST = torch.randint(0, 256, (2, 32, 64, 3), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
 
 
 @KIND
@@ -49,6 +49,26 @@ def test_a_video_equals_the_classic_pipeline(kind: str, guidance: float, batch: 
     ).frames
     assert ours.shape == (batch, FRAMES, 32, 64, 3)
     assert (ours - theirs.movedim(2, -1)).abs().max() == 0.0
+
+
+@pytest.mark.parametrize(("kind", "guidance", "batch"), [("wan_flf2v", 4.0, 2), ("wan22_i2v", 4.0, 1)])
+def test_a_video_from_a_first_to_a_last_frame_equals_the_classic_pipeline(
+    kind: str, guidance: float, batch: int, film: Any, stock: Any
+) -> None:
+    second = {"guidance_scale_2": 2.5} if "22" in kind else {}
+    ours = film(kind, guidance=guidance, guidance_2=second.get("guidance_scale_2", 0.0), batch=batch, has_last=True)
+    options = {**stock_options("wan_i2v", batch), "last_image": PilImage.fromarray(LAST.numpy())}
+    theirs = stock(kind)(**options, guidance_scale=guidance, **second).frames
+    assert (ours - theirs.movedim(2, -1)).abs().max() == 0.0
+    if "22" in kind:
+        assert (ours - film(kind, guidance=guidance, guidance_2=2.5, batch=batch)).abs().max() > 1e-3
+
+
+def test_each_of_two_videos_has_its_own_first_and_last_frame(model: Any, film: Any) -> None:
+    both = torch.stack([PIXELS, LAST])
+    pair = film("wan_flf2v", batch=2, latents=first_frame(model("wan_flf2v"), pixels=both, last=both.flip(0)))
+    alone = first_frame(model("wan_flf2v"), pixels=LAST[None], last=PIXELS[None])
+    assert (pair[1:] - film("wan_flf2v", latents=alone, seed=6)).abs().max() <= 1e-5
 
 
 @ENDS
@@ -166,6 +186,26 @@ def test_what_clip_saw_is_ignored_by_a_model_without_clip(model: Any, film: Any,
     assert torch.isfinite(latents.tensor).all()
 
 
+@pytest.mark.parametrize(
+    ("kind", "has_last", "words"),
+    [
+        ("wan_i2v", True, "ends its videos with no picture that it is given; take last_image away"),
+        ("wan_flf2v", False, "makes videos from a first to a last picture; give Encode Image a last_image"),
+        ("minimax_h3", True, "take last_image away"),
+    ],
+)
+def test_a_last_frame_too_many_or_too_few_is_refused(kind: str, has_last: bool, words: str, model: Any) -> None:
+    with pytest.raises(ValueError, match=words):
+        first_frame(model(kind), last=LAST[None] if has_last else None)
+
+
+def test_a_last_frame_of_another_size_and_frames_of_another_model_are_refused(model: Any, paint: Any) -> None:
+    with pytest.raises(ValueError, match="the last picture is 1 x 16 x 64 x 3, and the first 1 x 32 x 64 x 3"):
+        first_frame(model("wan22_i2v"), last=LAST[None, :16])
+    with pytest.raises(ValueError, match="but got one picture; encode both with it"):
+        paint(model("wan_flf2v"), first_frame(model("wan_i2v")))
+
+
 def test_a_length_between_latent_frames_is_refused(model: Any, canvas: Any, paint: Any) -> None:
     with pytest.raises(ValueError, match="such as 5 or 9"):
         paint(model("wan"), canvas("wan", **SIZE, frames=8))
@@ -213,17 +253,29 @@ def test_every_stage_runs_in_bf16(kind: str, film: Any) -> None:
 def film(model: Any, paint: Any) -> Callable[..., torch.Tensor]:
     """`film(kind, batch=2, **request)` is a video through our four stages, B F H W C."""
 
-    def run(kind: str, *, batch: int = 1, dtype: str = "fp32", **request: Any) -> torch.Tensor:
+    def run(
+        kind: str,
+        *,
+        batch: int = 1,
+        dtype: str = "fp32",
+        has_last: bool = False,
+        latents: Latents | None = None,
+        **request: Any,
+    ) -> torch.Tensor:
         wan = model(kind, dtype=dtype)
-        latents = first_frame(wan) if "i2v" in kind else EMPTY
+        if latents is None:
+            latents = first_frame(wan, last=LAST[None] if has_last else None) if "i2v" in kind or has_last else EMPTY
         made = paint(wan, replace(latents, batch=batch), steps=STEPS, **request)
         return stages.decode({"model": wan, "latents": made}).pixels
 
     return run
 
 
-def first_frame(model: Mapping[str, Any]) -> Latents:
-    return stages.encode_image(model=model, image=Image(pixels=PIXELS[None].float() / 255), **SIZE, frames=FRAMES)
+def first_frame(
+    model: Mapping[str, Any], *, pixels: torch.Tensor = PIXELS[None], last: torch.Tensor | None = None
+) -> Latents:
+    first, end = (None if each is None else Image(pixels=each.float() / 255) for each in (pixels, last))
+    return stages.encode_image(model=model, image=first, last_image=end, **SIZE, frames=FRAMES)
 
 
 def stock_options(kind: str, batch: int) -> dict[str, Any]:

@@ -22,8 +22,11 @@ def test_a_plan_that_is_exact_passes(tiny: Callable[[str], Path], capsys: pytest
     assert ring["sent_bytes"][0] > cfg["sent_bytes"][0] > 0
 
 
-def test_a_model_with_a_first_frame_is_verified_with_one(tiny: Callable[[str], Path]) -> None:
-    assert main(["verify", "--model", str(tiny("wan22_i2v")), "--plan", "ulysses=2", "--size", "32x48"]) == 0
+@pytest.mark.parametrize("name", ["wan22_i2v", "wan_flf2v"])
+def test_a_model_with_a_first_frame_is_verified_with_one(name: str, tiny: Callable[[str], Path]) -> None:
+    """And with a last frame, where it needs that too."""
+    plans = [f"--plan={each}=2" for each in ("ulysses", "allgather", "cfg", "ring")]
+    assert main(["verify", "--model", str(tiny(name)), *plans, "--size", "32x48"]) == 0
 
 
 def test_a_model_that_needs_a_picture_is_verified_with_one(tiny: Callable[[str], Path]) -> None:

@@ -27,13 +27,14 @@ from transformers import CLIPTextModel, CLIPTextModelWithProjection
 from support.tiny_parts import clip, clip_pictures, clip_vision, euler, fill, image_vae, qwen_vl, t5, wan_parts, wan_vae
 from support.tiny_rows import TINY_ROWS
 from support.tiny_tokenizers import clip_tokenizer, qwen_tokenizer, t5_tokenizer
+from zoo.pipelines import tiny_of
 
 
 def write_tiny(family: str, folder: Path | str) -> Path:
-    """Write the model of that family into `folder`; the same family always gives the same weights."""
+    """Write the model of that family, or of a class that is run whole, into `folder`: always with the same weights."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        pipeline = (FAMILIES.get(family) or TINY_ROWS[family].make)()
+        pipeline = (FAMILIES.get(family) or WHOLE.get(family) or TINY_ROWS[family].make)()
     fill(pipeline)
     options = {"overwrite_modular_index": True} if isinstance(pipeline, ModularPipeline) else {}
     pipeline.save_pretrained(str(folder), **options)
@@ -145,6 +146,13 @@ def wan_i2v() -> WanImageToVideoPipeline:
     )
 
 
+def wan_flf2v() -> WanImageToVideoPipeline:
+    """Wan 2.1 that goes from a first to a last frame: CLIP vision sees both, 5 tokens of each."""
+    made = wan_i2v()
+    made.transformer = _wan_transformer(36, image_dim=32, added_kv_proj_dim=48, pos_embed_seq_len=10)
+    return made
+
+
 def wan22_i2v() -> WanImageToVideoPipeline:
     """Wan 2.2: two experts, the first frame told by latents only."""
     transformers = {"transformer": _wan_transformer(36), "transformer_2": _wan_transformer(36)}
@@ -159,9 +167,12 @@ FAMILIES: dict[str, Callable[[], DiffusionPipeline]] = {
     "qwen_image": qwen_image,
     "wan": wan,
     "wan_i2v": wan_i2v,
+    "wan_flf2v": wan_flf2v,
     "wan22": wan22,
     "wan22_i2v": wan22_i2v,
 }
+# Of classes that are run whole.
+WHOLE: dict[str, Callable[[], Any]] = {"wan_vace": lambda: tiny_of("WanVACEPipeline").make()}
 
 
 def _wan_transformer(in_channels: int, **image: int) -> WanTransformer3DModel:

@@ -35,6 +35,7 @@ class TinyRow:
     passes: int = STEPS  # how many steps are told of these
     sound: bool = False  # whether one is painted beside, where that is a choice
     starts: bool = False  # whether it needs a picture of its size to start from
+    has_frame: bool = False  # whether its video begins with a picture
     references: int = 0  # how many pictures it looks at beside the prompt, each of another size
     call: dict[str, Any] = field(default_factory=dict[str, Any])  # what else the classic call takes
     stock: str = ""  # the classic pipeline's class, where it is not that of the folder
@@ -55,6 +56,9 @@ def request_of(model: dict[str, Any], row: TinyRow) -> dict[str, Any]:
     if row.starts:
         start = {"pixels": tensor_of(started_from(row))[None]}
         canvas = to_plain(stages.encode_image(model=model, image=start, **canvas_of(row)))
+    if row.has_frame:
+        image = {"pixels": tensor_of(first_frame(row))[None]}
+        canvas = to_plain(stages.encode_image(model=model, image=image, frames=row.frames))
     return {
         "model": model,
         "conditioning": to_plain(stages.encode_text(model=model, **text)),
@@ -76,6 +80,13 @@ def started_from(row: TinyRow) -> Any:
     from zoo.pipelines.tiny import picture
 
     return picture(row.width, row.height, seed=7).convert("RGB")
+
+
+def first_frame(row: TinyRow) -> Any:
+    """A PIL picture of the video's size."""
+    from zoo.pipelines.tiny import picture
+
+    return picture(row.width, row.height)
 
 
 def references(row: TinyRow) -> list[Any]:
@@ -257,6 +268,13 @@ TINY_ROWS: dict[str, TinyRow] = {
     ),
     "hunyuan_video_15": TinyRow(
         make=lambda: tiny_of("HunyuanVideo15Pipeline").make(), guidance=3.0, text_length=1000, frames=5
+    ),
+    "hunyuan_video_15_image": TinyRow(
+        make=lambda: tiny_of("HunyuanVideo15ImageToVideoPipeline").make(),
+        guidance=3.0,
+        text_length=1000,
+        frames=5,
+        has_frame=True,
     ),
     "ltx": TinyRow(make=lambda: tiny_of("LTXPipeline").make(), guidance=3.0, frames=9, width=96, height=64),
     "ltx_2": TinyRow(

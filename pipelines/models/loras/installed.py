@@ -53,7 +53,7 @@ MADE_FOR: Mapping[str, Families] = {
     "zimage": ("z_image",),
     "krea2": ("krea_2",),
     "ernieimage": ("ernie_image",),
-    "hunyuanvideo15": ("hunyuan_video_15",),
+    "hunyuanvideo15": ("hunyuan_video_15", "hunyuan_video_15_image"),
     "hunyuanvideo": (),
     "ltx2": ("ltx_2",),
     "ltxv": ("ltx",),
