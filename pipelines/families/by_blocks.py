@@ -62,7 +62,7 @@ class ByBlocks:
     """A `FamilyModule` made from a row."""
 
     row: Row
-    # Those made so far, by pipeline, stage, whether there is a first frame, or a mask, and leaf.
+    # Those made so far, by pipeline, stage, branches, whether there is a mask, and leaf.
     assemblies: dict[Hashable, Assembly] = dataclasses.field(
         default_factory=dict[Hashable, "Assembly"], compare=False, repr=False
     )
@@ -74,12 +74,13 @@ class ByBlocks:
     def encode_text(self, parts: Parts, request: EncodeText) -> tuple[dict[str, Tensor], dict[str, Tensor] | None]:
         """The negative conditioning is None of a model that has no branch to steer away from."""
         shown = request.first_frame.extras.get(FRAME) if request.first_frame else None
-        block = self._group(parts, "text", has_frame=shown is not None)
+        seen = pictures(request.references.pictures, parts["config"]("vae")) if request.references else []
+        block = self._group(parts, "text", branches=self.row.branches(has_frame=shown is not None, looks=bool(seen)))
         asked = {
+            **self.row.sees(seen),
             "prompt": request.prompt,
             "negative_prompt": request.negative_prompt,
             "max_sequence_length": request.text_length,
-            "image": pictures(request.references.pictures, parts["config"]("vae")) if request.references else None,
             "keyframes": None if shown is None else [picture(shown[0])],
         }
         self._warn_if_cut(parts, request.prompt, request.text_length)
@@ -110,7 +111,7 @@ class ByBlocks:
 
         row, pixels = self.row, request.image.pixels.movedim(-1, 1)  # B C H W
         if row.frame_branches:
-            return None, _keyframe(self._group(parts, "image", has_frame=True), parts, request)
+            return None, _keyframe(self._group(parts, "image", branches=row.frame_branches), parts, request)
         # Of a start picture the encoder alone: before it stands what would scale the picture to multiples of its own.
         block = self._group(parts, "image", leaf="image_latents" if row.takes_image == "start" else "")
         asked: dict[str, Any] = {
@@ -134,9 +135,9 @@ class ByBlocks:
         """Those of a list are called `name.0`, `name.1`."""
         from torch import Tensor
 
-        block = self._group(parts, "image")
+        row, block = self.row, self._group(parts, "image", branches=self.row.reference_branches)
         outputs = self._handed_on(parts, block)
-        found = _run(block, parts, {"image": pictures(references, parts["config"]("vae"))}, outputs=outputs)
+        found = _run(block, parts, row.sees(pictures(references, parts["config"]("vae"))), outputs=outputs)
         for name in [name for name in found if isinstance(found[name], list)]:
             found |= {f"{name}.{place}": each for place, each in enumerate(found.pop(name))}
         return {name: value for name, value in found.items() if isinstance(value, Tensor)}
@@ -166,7 +167,8 @@ class ByBlocks:
         from ..denoising.guidance import unmasked
 
         row, latents, vae = self.row, request.latents, parts["vae.config"]
-        block = self._group(parts, "denoise", has_frame=FRAME in latents.extras, has_mask=request.mask is not None)
+        branches = row.branches(has_frame=FRAME in latents.extras, looks=bool(request.conditioning.references))
+        block = self._group(parts, "denoise", branches=branches, has_mask=request.mask is not None)
         given = self._asked(parts, request, generators)
         if row.takes_image == "start":
             config = parts["transformer"].config
@@ -181,7 +183,7 @@ class ByBlocks:
                 side = math.isqrt(config.in_channels // channels)
                 given["painted"] = latent_mask(request.mask, shape, patch=side)
         unpack = functools.partial(unpacked, latents=latents, vae=vae, patch=row.patch)
-        with unmasked(parts["transformer"], row.text_mask, given):
+        with unmasked(parts.get(row.looker) or parts["transformer"], row.text_mask, given):
             found = _run(
                 block,
                 {**parts, **self._walkers(parts, block, request)},
@@ -203,6 +205,7 @@ class ByBlocks:
             given |= {NEGATIVE + name: tensor for name, tensor in conditioning.negative.items()}
         given |= {name: given[name].cpu() for name in row.kept_on_cpu}
         given = listed(repeated(given, len(generators))) | in_lists(conditioning.references, len(generators))
+        given |= row.sees([None] * len(conditioning.references)) if row.reference_branches else {}
         given |= {
             "height": latents.height,
             "width": latents.width,
@@ -275,38 +278,40 @@ class ByBlocks:
         return torch.cat(heard), sound_rate(parts["config"], title=self.row.title)
 
     def _group(
-        self, parts: Parts, stage: str, *, has_frame: bool = False, has_mask: bool = False, leaf: str = ""
+        self, parts: Parts, stage: str, *, branches: tuple[str, ...] = (), has_mask: bool = False, leaf: str = ""
     ) -> Assembly:
-        """The family's blocks without those of other stages, with the branches of a first frame if there is one, and
-        keeping what is outside of a mask; with `leaf`, of these the one alone that makes this."""
+        """The family's blocks without those of other stages, of others inside only these branches, and keeping what is
+        outside of a mask; with `leaf`, of these the one alone that makes this."""
         from ..denoising.blocks import Assembly, KeepOutside
 
         pipeline = self.row.variant(parts["model_index"], parts["config"]).blocks
-        key = (pipeline, stage, has_frame, has_mask, leaf)
+        key = (pipeline, stage, branches, has_mask, leaf)
         if key not in self.assemblies:
-            block = self._blocks(pipeline, stage, has_frame)
+            block = self._blocks(pipeline, stage, branches)
             leaves = {"keep_outside": KeepOutside()} if has_mask else {}
             self.assemblies[key] = Assembly(leaf_of(block, leaf) if leaf else block, **leaves)
         return self.assemblies[key]
 
-    def _blocks(self, pipeline: str, stage: str, has_frame: bool) -> ModularPipelineBlocks:
+    def _blocks(self, pipeline: str, stage: str, branches: tuple[str, ...]) -> ModularPipelineBlocks:
         import diffusers
 
         from ..denoising.blocks import replaced
 
         block = copy.deepcopy(blocks_of(getattr(diffusers, pipeline)))
         names = list(block.sub_blocks)
-        cut = names.index("denoise")
+        cut, texts = names.index("denoise"), [name for name in names if name in TEXT]
+        if branches and branches == self.row.reference_branches:  # what prepares pictures for the text encoder, too
+            texts = names[: names.index(texts[-1]) + 1]
         stages = {
-            "text": [name for name in names[:cut] if name in TEXT],
+            "text": texts,
             "image": [name for name in names[:cut] if name not in (*TEXT, *WRITERS)],
             "denoise": ["denoise"],
             "decode": names[cut + 1 :],
         }
         for name in set(names) - set(stages[stage]):
             del block.sub_blocks[name]
-        for name, inner in list(block.sub_blocks.items()) if has_frame else ():
-            known = (inner.sub_blocks[branch] for branch in self.row.frame_branches if branch in inner.sub_blocks)
+        for name, inner in list(block.sub_blocks.items()):
+            known = (inner.sub_blocks[branch] for branch in branches if branch in inner.sub_blocks)
             block.sub_blocks[name] = next(known, inner)
         if stage == "text":
             vars(block.sub_blocks["text_encoder"]).update(self.row.settings)

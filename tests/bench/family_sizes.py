@@ -483,7 +483,10 @@ MODELS: dict[str, Entry] = {
     "hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-720p_t2v": entry("HunyuanVideo15Pipeline", HUNYUAN),
     "MiniMaxAI/MiniMax-H3": entry(
         "MiniMaxH3ModularPipeline",
-        {"transformer": "h3", "vae": "h3_vae", "audio_vae": "h3_sound", "text_encoder": "qwen_3_vl_32b"},
+        {
+            **{"transformer": "h3", "transformer_ref": "h3", "vae": "h3_vae", "audio_vae": "h3_sound"},
+            "text_encoder": "qwen_3_vl_32b",
+        },
         tokenizer="qwen_words",
         processor="qwen_3_sees",
         scheduler="h3_steps",

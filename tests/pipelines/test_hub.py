@@ -218,16 +218,17 @@ def test_of_a_modular_repository_only_what_a_stage_loads_is_fetched(
     hub: FakeHub, tiny: Callable[[str], Path], tmp_path: Path
 ) -> None:
     hub.folder = Path(shutil.copytree(tiny("minimax_h3"), tmp_path / "modular"))
-    shutil.copytree(hub.folder / "transformer", hub.folder / "transformer_ref")  # as large, for another task
+    shutil.copytree(hub.folder / "transformer", hub.folder / "transformer_sr")  # as large, for another task
     index = json.loads((hub.folder / "modular_model_index.json").read_text())
     for name, entry in index.items():
         if isinstance(entry, list):
             entry[:2] = entry[2]["type_hint"]
             entry[2] |= {"pretrained_model_name_or_path": "org/name", "subfolder": name}
+    index["transformer_sr"] = [*index["transformer"][:2], {**index["transformer"][2], "subfolder": "transformer_sr"}]
     (hub.folder / "modular_model_index.json").write_text(json.dumps(index))
     folder = pull("org/name", report=lambda line: None)
     assert {"transformer", "audio_vae"} < {path.name for path in folder.iterdir()}
-    assert not (folder / "transformer_ref").exists()
+    assert not (folder / "transformer_sr").exists()
 
 
 def error_named(name: str, parent: type[Exception] = Exception) -> Exception:

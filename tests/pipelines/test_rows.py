@@ -18,6 +18,7 @@ import torch
 from diffusers import QwenImageTransformer2DModel, ZImageImg2ImgPipeline
 from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 from diffusers.models.autoencoders.vae import DiagonalGaussianDistribution
+from diffusers.modular_pipelines.minimax_h3 import MiniMaxH3ImageReference
 
 from latentloom.parallel.progress import Progress
 from latentloom.parallel.recent import Recent
@@ -54,6 +55,7 @@ SPREAD = {
 }
 # What two ranks try here; tests/bench/families.py has them all try all.
 SPREAD_EDITS = {
+    "minimax_h3": ("ulysses=2", "allgather=2", "ring=2"),
     "flux_2_klein": ("ulysses=2",),
     "flux_3": ("ulysses=2",),
     "qwen_image_21": ("ulysses=2",),
@@ -121,6 +123,7 @@ def modular(folder: Path, row: TinyRow, **given: Any) -> tuple[torch.Tensor, ...
     for name in WRITERS:
         blocks.sub_blocks.pop(name, None)
     pipeline = blocks.init_pipeline()
+    pipeline.register_to_config(**{name: value for name, value in found.index.items() if name in pipeline.config})
     parts = {name: load_component(files, dtype="fp32") for name, files in found.components.items()}
     if row.guidance > 1:
         parts["guider"] = ClassifierFreeGuidance(guidance_scale=row.guidance)
@@ -136,7 +139,8 @@ def modular(folder: Path, row: TinyRow, **given: Any) -> tuple[torch.Tensor, ...
         "num_inference_steps": row.steps,
         "generator": generators([SEED]),
         "output_type": "pt",
-        "image": looked_at(row),
+        **({} if "references" in taken else {"image": looked_at(row)}),
+        "references": [MiniMaxH3ImageReference(image=each) for each in references(row)] or None,
     }
     call = {name: value for name, value in call.items() if name in taken}
     made = pipeline(**{**call, **given})
