@@ -228,13 +228,13 @@ class ByBlocks:
         """The solvers and guiders of one denoise, by the names that the blocks know them by."""
         from ..denoising.blocks import made_by_config
         from ..denoising.guidance import guider, own_guiders
-        from ..denoising.schedulers import choose
+        from ..denoising.schedulers import choose, choose_beside
 
         row, sampling = self.row, request.sampling
         found = {"scheduler": choose(parts.get("scheduler") or made_by_config(block.block, "scheduler"), sampling)}
         order = found["scheduler"].order  # how often the solver asks the model in a step
         if "audio_scheduler" in parts:
-            found["audio_scheduler"] = choose(parts["audio_scheduler"], Sampling())
+            found["audio_scheduler"] = choose_beside(parts["audio_scheduler"], sampling, found["scheduler"])
         if not row.guiders:
             return {**found, "guider": guider(request.guidance, sampling, order=order, adds=row.adds_guidance)}
         if order > 1:

@@ -38,10 +38,13 @@ TINY = {
     "qwen_image_edit_plus": ("qwen_image_edit_plus",),
     "minimax_h3_image_to_video": ("minimax_h3",),
     "minimax_h3_references": ("minimax_h3",),
+    "minimax_h3_turbo": ("minimax_h3",),
+    "minimax_h3_image_to_video_turbo": ("minimax_h3",),
+    "minimax_h3_references_turbo": ("minimax_h3",),
 }
 HOLLOW = {"flux_text_to_image": "flux", "qwen_image": "qwen_image", "wan_text_to_video": "wan22"}
 # Of a model that makes none shorter.
-FRAMES = dict.fromkeys(("minimax_h3", "minimax_h3_image_to_video", "minimax_h3_references"), 124)
+FRAMES = {name: 124 for name in TINY if name.startswith("minimax_h3")}
 FRAME = FOLDER / "frame.png"
 
 

@@ -253,6 +253,38 @@ def test_a_first_frame_that_the_text_encoder_sees_gives_what_the_modular_pipelin
     assert torch.equal(stages.decode_audio(model=model(name), latents=painted).waveform, sound)
 
 
+LEVELS = [1.0, 0.75, 0.4]
+
+
+@pytest.mark.parametrize("name", ["z_image_turbo", "krea_2", "flux_2_klein", "hunyuan_video_15"])
+def test_sigmas_that_are_shifted_are_those_of_the_classic_pipeline(name: str, model: Any, tiny: Any) -> None:
+    row, how = TINY_ROWS[name], {"sigmas": LEVELS, "shift_sigmas": True}
+    latents = stages.denoise({**request_of(model(name), row), "sampling": how})
+    theirs = called(load_pipeline(str(tiny(name)), dtype="fp32"), dataclasses.replace(row, steps=3), sigmas=LEVELS)
+    far = stages.decode(model=model(name), latents=latents).pixels - theirs[0]
+    assert float(far.abs().max()) <= row.close
+
+
+@pytest.mark.parametrize("is_shifted", [False, True])
+def test_given_sigmas_are_those_of_minimax_h3_s_own_schedulers(is_shifted: bool, model: Any, tiny: Any) -> None:
+    """Its blocks have no input for them: the stock pipeline's schedulers are told them."""
+    levels, name = torch.tensor([*LEVELS, 0.0]), "minimax_h3"
+    base = levels if is_shifted else (levels.double() / (12 - 11 * levels.double())).float()
+
+    def told(scheduler: Any, _: Any, device: Any = None) -> None:
+        shift = scheduler.shift
+        bent = shift * base / (1 + (shift - 1) * base)
+        own_set(scheduler, device=device, sigmas=bent if is_shifted or shift == 3 else levels)
+
+    own_set = diffusers.MiniMaxH3Scheduler.set_timesteps
+    how = {"sigmas": LEVELS, "shift_sigmas": is_shifted}
+    latents = stages.denoise({**request_of(model(name), TINY_ROWS[name]), "sampling": how})
+    with mock.patch.object(diffusers.MiniMaxH3Scheduler, "set_timesteps", told):
+        video, sound = modular(tiny(name), TINY_ROWS[name])
+    assert torch.equal(stages.decode(model=model(name), latents=latents).pixels, video)
+    assert torch.equal(stages.decode_audio(model=model(name), latents=latents).waveform, sound)
+
+
 def test_a_model_that_starts_from_noise_refuses_a_picture(model: Any, picture: torch.Tensor) -> None:
     with pytest.raises(ValueError, match="Krea 2 makes pictures from text only here; take the picture away"):
         stages.encode_image(model=model("krea_2"), image=Image(pixels=picture))
