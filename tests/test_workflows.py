@@ -1,6 +1,7 @@
 """The workflows that ship: written as we write files, free of problems, and good for a result on tiny models."""
 
 import json
+import shutil
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -86,6 +87,8 @@ def test_workflow_for_a_big_model_runs_on_a_tiny_one_of_its_family(
         settings |= {"lora": lora, "sigmas": "1, 0.5"}
     if "frames" in params:
         settings["frames"] = FRAMES.get(name, 9)
+    if "video" in params:
+        settings["video"] = shutil.copy(BY_NAME["first_picture"].with_name("clip.mp4"), "video.mp4")
     for param in {"image", "image_2"} & params.keys():
         Image.linear_gradient("L").resize((128, 128)).convert("RGB").save(tmp_path / f"{param}.png")
         settings[param] = f"{param}.png"

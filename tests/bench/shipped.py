@@ -38,6 +38,7 @@ TINY = {
     "qwen_image_edit_plus": ("qwen_image_edit_plus",),
     "minimax_h3_image_to_video": ("minimax_h3",),
     "minimax_h3_references": ("minimax_h3",),
+    "minimax_h3_continuation": ("minimax_h3",),
     "minimax_h3_turbo": ("minimax_h3",),
     "minimax_h3_image_to_video_turbo": ("minimax_h3",),
     "minimax_h3_references_turbo": ("minimax_h3",),
