@@ -220,7 +220,8 @@ def _loaded(
 ) -> Iterator[dict[str, Any]]:
     """A stage's parts, which no other thread of this process changes meanwhile; no gradients, and one sentence, of what
     was `doing`, when the memory is not enough."""
-    folder, names = Path(model.folder), FAMILIES[model.family].loads(stage, looks=looks)
+    folder, family = Path(model.folder), FAMILIES[model.family]
+    names = family.loads(stage, looks=looks) if family.looker else family.components[stage]
     remedy = (
         "make it smaller, make fewer at once, load the model with quantization, or share its weights over devices "
         "(plan weights=4)"

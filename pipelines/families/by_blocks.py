@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("latentloom")
 
 TEXT = ("text_encoder",)
+SHOWN = ("before_encode", *TEXT)  # where the text encoder looks at pictures that another block prepares
 # Blocks that put other words for the prompt's are left out: what the user wrote is what the model reads.
 WRITERS = ("prompt_enhancer", "prompt_upsample", "prompt_upsampler")
 NEGATIVE = "negative_"
@@ -75,9 +76,10 @@ class ByBlocks:
         """The negative conditioning is None of a model that has no branch to steer away from."""
         shown = request.first_frame.extras.get(FRAME) if request.first_frame else None
         seen = pictures(request.references.pictures, parts["config"]("vae")) if request.references else []
-        block = self._group(parts, "text", branches=self.row.branches(has_frame=shown is not None, looks=bool(seen)))
+        branches = self.row.frame_branches if shown is not None else self.row.reference_branches if seen else ()
+        block = self._group(parts, "text", branches=branches)
         asked = {
-            **self.row.sees(seen),
+            **(self.row.sees(seen) if seen else {}),
             "prompt": request.prompt,
             "negative_prompt": request.negative_prompt,
             "max_sequence_length": request.text_length,
@@ -135,9 +137,9 @@ class ByBlocks:
         """Those of a list are called `name.0`, `name.1`."""
         from torch import Tensor
 
-        row, block = self.row, self._group(parts, "image", branches=self.row.reference_branches)
-        outputs = self._handed_on(parts, block)
-        found = _run(block, parts, row.sees(pictures(references, parts["config"]("vae"))), outputs=outputs)
+        block = self._group(parts, "image", branches=self.row.reference_branches)
+        seen = self.row.sees(pictures(references, parts["config"]("vae")))
+        found = _run(block, parts, seen, outputs=self._handed_on(parts, block))
         for name in [name for name in found if isinstance(found[name], list)]:
             found |= {f"{name}.{place}": each for place, each in enumerate(found.pop(name))}
         return {name: value for name, value in found.items() if isinstance(value, Tensor)}
@@ -167,7 +169,8 @@ class ByBlocks:
         from ..denoising.guidance import unmasked
 
         row, latents, vae = self.row, request.latents, parts["vae.config"]
-        branches = row.branches(has_frame=FRAME in latents.extras, looks=bool(request.conditioning.references))
+        seen = row.reference_branches if request.conditioning.references else ()
+        branches = row.frame_branches if FRAME in latents.extras else seen
         block = self._group(parts, "denoise", branches=branches, has_mask=request.mask is not None)
         given = self._asked(parts, request, generators)
         if row.takes_image == "start":
@@ -299,20 +302,17 @@ class ByBlocks:
 
         block = copy.deepcopy(blocks_of(getattr(diffusers, pipeline)))
         names = list(block.sub_blocks)
-        cut, texts = names.index("denoise"), [name for name in names if name in TEXT]
-        if branches and branches == self.row.reference_branches:  # what prepares pictures for the text encoder, too
-            texts = names[: names.index(texts[-1]) + 1]
+        cut, looks = names.index("denoise"), branches and branches == self.row.reference_branches
         stages = {
-            "text": texts,
+            "text": [name for name in names[:cut] if name in (SHOWN if looks else TEXT)],
             "image": [name for name in names[:cut] if name not in (*TEXT, *WRITERS)],
             "denoise": ["denoise"],
             "decode": names[cut + 1 :],
         }
         for name in set(names) - set(stages[stage]):
             del block.sub_blocks[name]
-        for name, inner in list(block.sub_blocks.items()):
-            known = (inner.sub_blocks[branch] for branch in branches if branch in inner.sub_blocks)
-            block.sub_blocks[name] = next(known, inner)
+        for name, own in list(block.sub_blocks.items()):
+            block.sub_blocks[name] = next((own.sub_blocks[each] for each in branches if each in own.sub_blocks), own)
         if stage == "text":
             vars(block.sub_blocks["text_encoder"]).update(self.row.settings)
         if stage == "denoise" and self.row.denoiser is not None:

@@ -90,7 +90,7 @@ class Row(Line):
     # Which branches know of reference pictures, of a row whose blocks have some for them; and what its blocks take them
     # as, prepared pictures as they are needed to denoise included, whose pixels are then None.
     reference_branches: tuple[str, ...] = ()
-    sees: Callable[[Sequence[Any]], dict[str, Any]] = lambda pictures: {"image": [*pictures] or None}
+    sees: Callable[[Sequence[Any]], dict[str, Any]] = lambda pictures: {"image": [*pictures]}
     # Whether guidance of g adds g times the branches' difference to the prompt's own prediction, rather than to the
     # other one's: the number is then what others call the scale less one.
     adds_guidance: bool = False
@@ -122,10 +122,6 @@ class Row(Line):
         if levels := index.get(LEVELS):
             own["steps"] = len(levels)
         return replace(found, card=replace(found.card, **own))
-
-    def branches(self, *, has_frame: bool, looks: bool) -> tuple[str, ...]:
-        """Those that its blocks take for a video with a first frame, or one that looks at reference pictures."""
-        return self.frame_branches if has_frame else self.reference_branches if looks else ()
 
     @functools.cached_property
     def family(self) -> Family:
