@@ -122,7 +122,7 @@ def _why_no_strength(strength: float) -> str:
 
 def _check_text(r: EncodeText) -> None:
     if r.references is not None:
-        shape.check_pictures(r.references)
+        shape.check_pictures(r.references, FAMILIES[r.model.family].longest_reference)
     if r.first_frame is not None and (why := shape.why_other_family(r.model, r.first_frame.family, what=FRAME)):
         raise ValueError(why)
 

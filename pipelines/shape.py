@@ -214,8 +214,9 @@ def why_no_references(model: Model, num: int) -> str:
     )
 
 
-def check_pictures(references: References) -> None:
-    """Raises `ValueError` for reference pictures that no model could look at."""
+def check_pictures(references: References, longest: float = LONGEST) -> None:
+    """Raises `ValueError` for reference pictures that no model could look at, or not one that sees none `longest` times
+    as long as it is wide."""
     for number, picture in enumerate(references.pictures, 1):
         shape = tuple(getattr(picture, "shape", ()))
         if len(shape) != 3 or shape[2] not in (3, 4):
@@ -223,7 +224,7 @@ def check_pictures(references: References) -> None:
             raise BadInput(
                 "reference picture {} is {}; give height x width x 3, or 4 with an alpha channel", number, got
             )
-        if min(shape[:2]) < LEAST_SIDE or max(shape[:2]) > LONGEST * min(shape[:2]):
+        if min(shape[:2]) < LEAST_SIDE or max(shape[:2]) > longest * min(shape[:2]):
             raise BadInput(
                 "reference picture {} is {} x {}; give one of at least {} pixels a side, at most {} "
                 "times as long as it is wide",
@@ -231,7 +232,7 @@ def check_pictures(references: References) -> None:
                 shape[1],
                 shape[0],
                 LEAST_SIDE,
-                LONGEST,
+                longest,
             )
         if not math.isfinite(float(picture.sum())):
             raise BadInput(

@@ -64,6 +64,7 @@ class Line:
     takes_mask: bool = False  # whether a part of the start picture can be kept while the rest is painted anew
     references: tuple[int, int] = (0, 0)  # the fewest and the most pictures that it looks at beside a prompt
     reference_side: int = 1024  # pixels of a side of a square as large as it scales such a picture to, or at most to
+    longest_reference: int = 8  # how many times its short side its long one may be
     looker: str = ""  # the component that paints in place of `transformer` where there are reference pictures
 
 

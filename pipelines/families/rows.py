@@ -254,6 +254,7 @@ MINIMAX_H3 = Row(
     looker="transformer_ref",
     references=(0, 9),
     reference_side=2048,
+    longest_reference=4,
     reference_branches=("ref2va",),
     sees=minimax.sees,
     sound=("audio_vae",),

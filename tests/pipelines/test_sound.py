@@ -106,6 +106,10 @@ def test_reference_pictures_are_painted_by_a_transformer_of_their_own_and_counte
     first = encode_image(h3, Image(pixels=picture), width=48, height=32)
     with pytest.raises(ValueError, match="a first frame and reference pictures, and the model takes one of both"):
         encode_text(h3, "a", references=pictures, first_frame=first)
+    with pytest.raises(
+        ValueError, match="picture 1 is 64 x 320; give one of at least 64 pixels a side, at most 4 times"
+    ):
+        encode_text(h3, "a", references=reference_pictures(Image(pixels=torch.zeros(1, 320, 64, 3))))
     folder = shutil.copytree(h3.folder, tmp_path / "h3", ignore=shutil.ignore_patterns("transformer_ref"))
     alone = describe_model(str(folder), device="cpu")
     assert stages.encode_text(model=alone, prompt="a").positive
