@@ -24,17 +24,19 @@ from latentloom.parallel.progress import Progress
 from latentloom.parallel.recent import Recent
 from latentloom.pipelines import preview, stages
 from latentloom.pipelines.components.loading import load_component
+from latentloom.pipelines.components.store import ComponentStore
 from latentloom.pipelines.denoising.noise import generators
 from latentloom.pipelines.families import FAMILIES
 from latentloom.pipelines.families.by_blocks import WRITERS
 from latentloom.pipelines.families.rows import ROWS
 from latentloom.pipelines.models.component_files import inspect_model
-from latentloom.pipelines.models.describe import card_of, describe_model
+from latentloom.pipelines.models.describe import add_lora, card_of, describe_model
 from latentloom.pipelines.models.folder import MODULAR_INDEX
 from latentloom.pipelines.shape import size_multiple
 from latentloom.pipelines.signatures.table import blocks_of
-from latentloom.pipelines.values import Image, Model, from_plain
+from latentloom.pipelines.values import Image, Model, from_plain, to_plain
 from latentloom.pipelines.whole.assembled import load_pipeline
+from support.lora_files import write_lora
 from support.tiny_rows import (
     EDITS,
     NEGATIVE,
@@ -116,7 +118,7 @@ def classic(folder: Path, row: TinyRow) -> tuple[torch.Tensor, ...]:
     return called(load_pipeline(str(folder), dtype="fp32"), row)
 
 
-def modular(folder: Path, row: TinyRow, **given: Any) -> tuple[torch.Tensor, ...]:
+def modular(folder: Path, row: TinyRow, *, lora: Path | None = None, **given: Any) -> tuple[torch.Tensor, ...]:
     """What the folder's modular pipeline gives, run whole by diffusers, but for the block that rewrites the prompt."""
     found = inspect_model(folder)
     blocks = copy.deepcopy(blocks_of(getattr(diffusers, found.pipeline)))
@@ -128,6 +130,8 @@ def modular(folder: Path, row: TinyRow, **given: Any) -> tuple[torch.Tensor, ...
     if row.guidance > 1:
         parts["guider"] = ClassifierFreeGuidance(guidance_scale=row.guidance)
     pipeline.update_components(**parts)
+    if lora:
+        pipeline.load_lora_weights(str(lora), load_into_transformer_ref=bool(row.references))
     taken = {parameter.name for parameter in pipeline.blocks.inputs}
     call: dict[str, Any] = {
         "prompt": PROMPT,
@@ -283,6 +287,18 @@ def test_given_sigmas_are_those_of_minimax_h3_s_own_schedulers(is_shifted: bool,
         video, sound = modular(tiny(name), TINY_ROWS[name])
     assert torch.equal(stages.decode(model=model(name), latents=latents).pixels, video)
     assert torch.equal(stages.decode_audio(model=model(name), latents=latents).waveform, sound)
+
+
+@pytest.mark.parametrize("row", [TINY_ROWS["minimax_h3"], EDITS["minimax_h3"]], ids=["text", "pictures"])
+def test_a_turbo_lora_gives_what_the_modular_pipeline_gives_with_it(
+    row: TinyRow, model: Any, tiny: Any, tmp_path: Path
+) -> None:
+    plain = from_plain(Model, model("minimax_h3"))
+    [transformer] = ComponentStore().load(plain, ("transformer",)).values()
+    file = write_lora(tmp_path / "turbo.safetensors", transformer, prefix="transformer", layers=("attn.to_q",))
+    mine = ours(to_plain(add_lora(plain, str(file))), row)
+    assert all(map(torch.equal, mine, modular(tiny("minimax_h3"), row, lora=file)))
+    assert not torch.equal(mine[0], modular(tiny("minimax_h3"), row)[0])
 
 
 def test_a_model_that_starts_from_noise_refuses_a_picture(model: Any, picture: torch.Tensor) -> None:

@@ -11,12 +11,10 @@ import torch
 from bodies.guided import forwards
 from latentloom.nodes import decode_audio, empty_latents, encode_image, encode_text, reference_pictures
 from latentloom.pipelines import stages
-from latentloom.pipelines.components.store import ComponentStore
 from latentloom.pipelines.failures import NotFinite
 from latentloom.pipelines.forecast.memory import work_of
-from latentloom.pipelines.models.describe import add_lora, describe_model
+from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.values import Image, Latents, Model, Sampling, from_plain, to_plain
-from support.lora_files import write_lora
 from support.tiny_rows import TINY_ROWS, request_of
 from support.told import Told
 
@@ -115,16 +113,6 @@ def test_reference_pictures_are_painted_by_a_transformer_of_their_own_and_counte
     assert stages.encode_text(model=alone, prompt="a").positive
     with pytest.raises(ValueError, match=r"looks at reference pictures with transformer_ref, which .* lacks; pull"):
         encode_text(alone, "a", references=pictures)
-
-
-def test_a_lora_goes_to_the_transformer_that_paints(h3: Model, tmp_path: Path) -> None:
-    components = ComponentStore()
-    transformer = components.load(h3, ("transformer",))["transformer"]
-    layers = ("attn.to_q",)
-    file = write_lora(tmp_path / "turbo.safetensors", transformer, prefix="transformer", layers=layers)
-    parts = components.load(add_lora(h3, str(file)), ("transformer", "transformer_ref"))
-    carried = [sum(name.endswith("lora_A") for name, _ in each.named_modules()) for each in parts.values()]
-    assert carried[0] == carried[1] > 0
 
 
 def test_a_model_that_reads_the_text_alone_refuses_a_first_frame(model: Any) -> None:
