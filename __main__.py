@@ -282,7 +282,7 @@ def models_command(arguments: argparse.Namespace) -> int:
 
         if not arguments.id:
             raise ValueError("no model is named; give its hub id, such as: latentloom models pull Qwen/Qwen-Image")
-        print(pull(arguments.id, revision=arguments.revision))
+        print(pull(arguments.id, revision=arguments.revision, without=arguments.without))
         return OK
     from .pipelines.models.installed import as_text, installed_models
 

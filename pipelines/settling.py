@@ -79,8 +79,9 @@ OWN: Mapping[Stage, Callable[[Any], dict[str, Any]]] = {
 
 ENCODE_TEXT: Rules = (
     ("references", lambda r: shape.why_no_references(r.model, r.references.num_pictures if r.references else 0)),
+    ("references", lambda r: shape.FRAME_OR_PICTURES if r.references is not None and saw_frame(r) else ""),
     ("first_frame", lambda r: "" if r.first_frame is None else shape.why_no_frame(r.model)),
-    ("prompt", lambda r: shape.why_no_prompt(r.model, r.prompt, saw_frame=saw_frame(r))),
+    ("prompt", lambda r: shape.why_no_prompt(r.model, r.prompt, saw=saw_frame(r) or r.references is not None)),
     ("text_length", lambda r: shape.why_no_text(r.model, r.text_length) if r.text_length else ""),
     ("model", lambda r: why_unguarded(r.model)),
 )
@@ -152,7 +153,7 @@ def _why_no_strength(strength: float) -> str:
 
 def _check_text(r: EncodeText) -> None:
     if r.references is not None:
-        shape.check_pictures(r.references)
+        shape.check_pictures(r.references, FAMILIES[r.model.family].longest_reference)
     if r.first_frame is not None and (why := shape.why_other_family(r.model, r.first_frame.family, what=FRAME)):
         raise ValueError(why)
 

@@ -16,7 +16,7 @@ from .families import FAMILIES, ROWS
 from .families.row import LEVELS
 from .models.describe import card_of, filled
 from .models.facts import family_size_multiple
-from .models.folder import read_index
+from .models.folder import component_in, read_index
 from .values import Latents, Mask, Model, References
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ NOTHING_SHOWN = "the latents are an empty canvas, which shows nothing; put a Den
 KEEPS_NOTHING = (
     "the mask keeps a part of a picture, but the canvas is empty; put a picture on it with Encode Image, or "
     "take the mask away"
+)
+FRAME_OR_PICTURES = (
+    "Encode Text has a first frame and reference pictures, and the model takes one of both; take one away"
 )
 # Of a reference picture: pixels of a side, and how many times the short side the long one may be.
 LEAST_SIDE, LONGEST = 64, 8
@@ -200,7 +203,9 @@ def why_no_references(model: Model, num: int) -> str:
     family = FAMILIES[model.family]
     fewest, most = family.references
     if fewest <= num <= most:
-        return ""
+        is_lacking = num and family.looker and component_in(read_index(Path(model.folder)), family.looker) is None
+        told = "{} looks at reference pictures with {}, which {} lacks; pull the model again, or copy it there"
+        return worded(told, family.title, family.looker, model.folder) if is_lacking else ""
     if not most:
         return worded(
             "{} takes no reference pictures; take them away, or choose a model of one of these families: {}",
@@ -213,8 +218,9 @@ def why_no_references(model: Model, num: int) -> str:
     )
 
 
-def check_pictures(references: References) -> None:
-    """Raises `ValueError` for reference pictures that no model could look at."""
+def check_pictures(references: References, longest: float = LONGEST) -> None:
+    """Raises `ValueError` for reference pictures that no model could look at, or not one that sees none `longest` times
+    as long as it is wide."""
     for number, picture in enumerate(references.pictures, 1):
         shape = tuple(getattr(picture, "shape", ()))
         if len(shape) != 3 or shape[2] not in (3, 4):
@@ -222,7 +228,7 @@ def check_pictures(references: References) -> None:
             raise BadInput(
                 "reference picture {} is {}; give height x width x 3, or 4 with an alpha channel", number, got
             )
-        if min(shape[:2]) < LEAST_SIDE or max(shape[:2]) > LONGEST * min(shape[:2]):
+        if min(shape[:2]) < LEAST_SIDE or max(shape[:2]) > longest * min(shape[:2]):
             raise BadInput(
                 "reference picture {} is {} x {}; give one of at least {} pixels a side, at most {} "
                 "times as long as it is wide",
@@ -230,7 +236,7 @@ def check_pictures(references: References) -> None:
                 shape[1],
                 shape[0],
                 LEAST_SIDE,
-                LONGEST,
+                longest,
             )
         if not math.isfinite(float(picture.sum())):
             raise BadInput(
@@ -320,10 +326,10 @@ def why_no_text(model: Model, length: int) -> str:
     return "" if 1 <= length <= row.longest_text else worded("{} reads from 1 to {} tokens", told, row.longest_text)
 
 
-def why_no_prompt(model: Model, prompt: str, *, saw_frame: bool) -> str:
+def why_no_prompt(model: Model, prompt: str, *, saw: bool) -> str:
     """Why the model cannot read nothing at all, as a sentence; empty where it can."""
     row = ROWS.get(model.family)
-    if prompt or saw_frame or row is None or row.longest_text:
+    if prompt or saw or row is None or row.longest_text:
         return ""
     return worded("the prompt is empty, and {} adds nothing to a text; write one, or a space", row.title)
 

@@ -144,17 +144,11 @@ def _lend(
     progress: Progress, request: Denoise, model: Model, plan: ParallelPlan, *, step_cache: StepCache = "none"
 ) -> contextlib.AbstractContextManager[dict[str, Any]]:
     """Collective with a plan of several ranks: what this denoise needs, of the model in this condition."""
-    latents = request.latents
-    return _loaded(
-        model,
-        "denoise",
-        progress,
-        f"denoising {latents.batch} of {latents.width} x {latents.height} x {latents.frames}",
-        plan=plan,
-        step_cache=step_cache,
-        num_steps=num_steps_of(request),
-        working_bytes=_working_bytes(model, latents, plan, conditioning=request.conditioning),
-    )
+    latents, looks = request.latents, bool(request.conditioning.references)
+    doing = f"denoising {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"
+    needs = {"num_steps": num_steps_of(request)}
+    needs["working_bytes"] = _working_bytes(model, latents, plan, conditioning=request.conditioning)
+    return _loaded(model, "denoise", progress, doing, looks=looks, plan=plan, step_cache=step_cache, **needs)
 
 
 def _paint(parts: dict[str, Any], request: Denoise, on_step: Callable[..., None]) -> Tensor | tuple[Tensor, Tensor]:
@@ -217,6 +211,7 @@ def _loaded(
     progress: Progress,
     doing: str,
     *,
+    looks: bool = False,
     plan: ParallelPlan = ONE_RANK,
     step_cache: StepCache = "none",
     num_steps: int = 0,
@@ -224,7 +219,8 @@ def _loaded(
 ) -> Iterator[dict[str, Any]]:
     """A stage's parts, which no other thread of this process changes meanwhile; no gradients, and one sentence, of what
     was `doing`, when the memory is not enough."""
-    folder, names = Path(model.folder), FAMILIES[model.family].components[stage]
+    folder, family = Path(model.folder), FAMILIES[model.family]
+    names = family.loads(stage, looks=looks) if family.looker else family.components[stage]
     remedy = (
         "make it smaller, make fewer at once, load the model with quantization, or share its weights over devices "
         "(plan weights=4)"

@@ -247,6 +247,8 @@ class Sampling:
     scheduler: Scheduler = "model"
     shift: float = 0.0  # flow shift: larger spends more steps on the layout, smaller on detail
     sigmas: tuple[float, ...] = ()  # explicit noise levels, falling from 1; replaces the number of steps
+    # Whether the shift bends these as well, as pipelines of diffusers do that are called with `sigmas`.
+    shift_sigmas: bool = False
     guidance_start: float = 0.0
     guidance_stop: float = 1.0  # guidance acts between these fractions of the steps
     guidance_rescale: float = 0.0

@@ -17,6 +17,7 @@ from latentloom.nodes import blur_mask, load_mask
 from latentloom.nodes.files.resize import cover
 from latentloom.nodes.graph.graph import Link, graph_text, read_graph
 from latentloom.nodes.registry import SPECS
+from support.lora_files import write_pair
 from support.prepared import check
 from support.tiny_rows import small_references
 
@@ -41,12 +42,14 @@ SECOND = {
     "flux_2_edit": ["flux_2"],
     "flux_3_edit": ["flux_3_distilled"],
     "minimax_h3_image_to_video": ["minimax_h3"],
+    "minimax_h3_turbo": ["minimax_h3"],
+    "minimax_h3_image_to_video_turbo": ["minimax_h3"],
     "qwen_image_21_edit": ["qwen_image_21_turbo"],
     "qwen_image_edit": ["qwen_image_edit"],
 }
 LAYERS = ["layer-0.png", "layer-1.png"]
 # What is saved has a sound as long as the video.
-SOUND = {"minimax_h3", "minimax_h3_image_to_video", "cosmos_3_video_with_sound"}
+SOUND = {*(name for name in TINY if name.startswith("minimax_h3")), "cosmos_3_video_with_sound"}
 
 
 def test_all_of_them_are_here() -> None:
@@ -79,10 +82,16 @@ def test_workflow_for_a_big_model_runs_on_a_tiny_one_of_its_family(
     name: str, family: str, tiny: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    settings = {"source": tiny(family), "steps": 2, "width": 64, "height": 64}
     params = json.loads(BY_NAME[name].read_text())["params"]
+    settings = {"source": tiny(family), "steps": 2, "width": 64, "height": 64}
+    if "lora" in params:
+        lora = write_pair(Path("turbo.safetensors"), "transformer.transformer_blocks.0.attn.to_q", shape=(64, 24))
+        del settings["steps"]
+        settings |= {"lora": lora, "sigmas": "1, 0.5"}
     if "frames" in params:
         settings["frames"] = FRAMES.get(name, 9)
+    if "video" in params:
+        settings["video"] = shutil.copy(BY_NAME["first_picture"].with_name("clip.mp4"), "video.mp4")
     for param in {"image", "image_2"} & params.keys():
         Image.linear_gradient("L").resize((128, 128)).convert("RGB").save(tmp_path / f"{param}.png")
         settings[param] = f"{param}.png"

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -99,7 +100,8 @@ def read_video_metadata(path: Path) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Cut:
-    """Which frames of a video are taken: `start`, `start + every` and on, `frames` of them, or all for 0."""
+    """Which frames of a video are taken: `start`, below 0 counted from its end, `start + every` and on, `frames` of
+    them, or all for 0."""
 
     start: int = 0
     frames: int = 0
@@ -124,7 +126,7 @@ def read_video(
         if not 0 < fps <= MAX_FPS:
             raise BadInput("{} says that it has {:g} frames a second; save it again with a frame rate", path, fps)
         most = max_pixels // max(1, stream.width * stream.height)
-        if max(1, cut.frames) > most:  # before the first is decoded
+        if max(1, cut.frames, -cut.start) > most:  # before the first is decoded
             raise ValueError(_too_many(path, stream, most=most, max_pixels=max_pixels, remedy=remedy))
 
         def decoded() -> Iterator[VideoFrame]:
@@ -132,8 +134,10 @@ def read_video(
                 check()
                 yield frame
 
-        end = cut.start + (cut.frames - 1) * cut.every + 1 if cut.frames else None
-        for frame in itertools.islice(decoded(), cut.start, end, cut.every):
+        found = decoded() if cut.start >= 0 else iter(deque(decoded(), maxlen=-cut.start))
+        start = max(0, cut.start)
+        end = start + (cut.frames - 1) * cut.every + 1 if cut.frames else None
+        for frame in itertools.islice(found, start, end, cut.every):
             if (frame.width, frame.height) != (stream.width, stream.height):
                 raise BadInput("{} has frames of several sizes; save it again at one size", path)
             if len(taken) == most:

@@ -175,6 +175,8 @@ def models_options(models: argparse.ArgumentParser) -> None:
     add("action", nargs="?", choices=["list", "pull"], default="list")
     add("id", nargs="?", default="", help="of a model to pull, such as Qwen/Qwen-Image")
     add("--revision", default="", help="branch, tag or commit to pull")
+    says = "a part that is not pulled: transformer_ref of MiniMax H3, by which it looks at reference pictures"
+    add("--without", action="append", default=[], metavar="PART", help=says)
     add("--models-dir", **FOLDERS, help="a folder of models")
     json_option(models)
 

@@ -16,7 +16,7 @@ from ..files.resize import Method, cover, interpolate, size_like, why_half
 from ..graph.signature import read_spec
 from ..graph.sketch import Asked, Denoising, Empty, Given, Refusal, Text, filled, if_known
 from ..graph.spec import Socket
-from .arguments import checked, reckoning, refused_by
+from .arguments import checked, refused_by, sketch_by
 from .sockets import Frames, NoiseChoice, OtherScale, Pixels, Scale, Seed
 
 Part = Annotated[float, Socket(min=0, max=1, step=0.05, advanced=True)]
@@ -102,6 +102,11 @@ def sampler_options(
     guidance_start: Annotated[Part, "Guidance acts from this part"] = 0.0,
     guidance_stop: Annotated[Part, "Guidance acts up to this part"] = 1.0,
     guidance_rescale: Annotated[Part, "Takes back the contrast that guidance adds"] = 0.0,
+    shift_sigmas: Annotated[
+        bool,
+        Socket(advanced=True),
+        "The shift bends sigmas too, as diffusers' pipelines do with theirs; else they are taken as they are",
+    ] = False,
 ) -> Sampling:
     """How to walk from noise to picture, beyond the number of steps."""
     try:
@@ -112,10 +117,16 @@ def sampler_options(
         scheduler=scheduler,
         shift=shift,
         sigmas=levels,
+        shift_sigmas=shift_sigmas,
         guidance_start=guidance_start,
         guidance_stop=guidance_stop,
         guidance_rescale=guidance_rescale,
     )
+
+
+def options_recipe(values: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
+    """As before there was a choice of what sigmas are, where they are taken as they are."""
+    return 1, {name: value for name, value in values.items() if name != "shift_sigmas" or value}
 
 
 def denoises(given: Given) -> Denoising:
@@ -147,7 +158,7 @@ def denoise_means(given: Given) -> dict[str, Any]:
     found, sampling, folder = settling.own_numbers(asked), asked.sampling, Path(asked.model.folder)
     options = {
         "scheduler": scheduler_of(folder) if sampling.scheduler == "model" else "",
-        "shift": 0 if sampling.shift or sampling.sigmas else shift_of(folder),
+        "shift": 0 if sampling.shift or (sampling.sigmas and not sampling.shift_sigmas) else shift_of(folder),
     }
     return {**found, "sampling": {name: value for name, value in options.items() if value}}
 
@@ -261,7 +272,13 @@ NODES = {
         denoises=denoises,
         means=denoise_means,
     ),
-    "LoomSamplerOptions": reckoning(sampler_options, title="Sampler Options", category="denoise"),
+    "LoomSamplerOptions": read_spec(
+        sampler_options,
+        title="Sampler Options",
+        category="denoise",
+        recipe=options_recipe,
+        sketch=sketch_by(sampler_options),
+    ),
     "LoomEmptyLatents": read_spec(
         empty_latents,
         title="Empty Latents",

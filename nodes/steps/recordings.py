@@ -22,7 +22,7 @@ PICTURES = 4  # a video may have the pixels of so many pictures, all frames toge
 def load_video(
     path: Annotated[str, "MP4, MOV, WebM or MKV"],
     *,
-    start: Annotated[int, Socket(min=0, max=FRAME_NUMBERS), "The first frame, from 0"] = 0,
+    start: Annotated[int, Socket(min=-FRAME_NUMBERS, max=FRAME_NUMBERS), "The first frame, from 0; -1 is the last"] = 0,
     frames: Annotated[int, Socket(min=0, max=FRAME_NUMBERS), "How many are taken; 0 is all that follow"] = 0,
     every: Annotated[int, Socket(min=1, max=1000), "Every second frame is taken for 2, and so on"] = 1,
     workspace: Workspace = HERE,

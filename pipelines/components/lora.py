@@ -23,8 +23,8 @@ from .building import offline, quiet_libraries
 
 logger = logging.getLogger("latentloom")
 
-# Names of components that can carry LoRAs.
-TAKERS = ("transformer", "transformer_2", "text_conditioner", "text_encoder", "text_encoder_2")
+# Names of components that can carry LoRAs; MiniMax H3's second is for videos of reference pictures.
+TAKERS = ("transformer", "transformer_2", "transformer_ref", "text_conditioner", "text_encoder", "text_encoder_2")
 EXPERTS = {"transformer": re.compile(r"high[_\- ]?noise", re.I), "transformer_2": re.compile(r"low[_\- ]?noise", re.I)}
 
 
@@ -79,11 +79,9 @@ def _mixin(pipeline: str) -> Any:
     """The LoRA loader of a pipeline class, without the pipeline."""
     import diffusers
     from diffusers.loaders.lora_base import LoraBaseMixin
-    from diffusers.modular_pipelines.modular_pipeline import ModularPipeline
-    from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 
-    cls, whole = getattr(diffusers, pipeline), (DiffusionPipeline, ModularPipeline)
-    found = [c for c in cls.__mro__ if issubclass(c, LoraBaseMixin) and not issubclass(c, whole)]
+    cls, pipelines = getattr(diffusers, pipeline), (diffusers.DiffusionPipeline, diffusers.ModularPipeline)
+    found = [c for c in cls.__mro__ if issubclass(c, LoraBaseMixin) and not issubclass(c, pipelines)]
     if not found:
         raise ValueError(f"{pipeline} takes no LoRAs in diffusers {diffusers.__version__}; remove them from the model")
     return found[0]
@@ -104,7 +102,7 @@ def _load(component: Any, name: str, *, lora: Lora, mixin: Any) -> bool:
         )
     changed = Counter(key.partition(".")[0] for key in tensors if key.endswith(ENDS))  # layers of each component
     _check_match(tensors, changed, lora, mixin)
-    num_read = changed["transformer" if name == "transformer_2" else name]
+    num_read = changed[name] or changed["transformer"] * (name in ("transformer_2", "transformer_ref"))
     if not _is_for(lora, name) or not num_read:
         return False
     shapes = _shapes(component)
@@ -168,7 +166,8 @@ def _load_transformer(component: Any, name: str, *, lora: Lora, mixin: Any) -> N
 
     others = [each for each in ("text_encoder", "text_conditioner", "transformer") if not name.startswith(each)]
     holder = type("_Holder", (mixin,), {f"load_lora_into_{each}": skip for each in others})()
-    holder.transformer = holder.text_conditioner = component
+    holder.text_conditioner = component
+    setattr(holder, "transformer_ref" if name == "transformer_ref" else "transformer", component)
     holder.text_encoder = holder.text_encoder_2 = holder.hf_device_map = None
     holder.components = {}
     options = {}

@@ -1,8 +1,9 @@
 """Which noise levels a denoise passes through, and which solver takes it from one to the next.
 
 The levels are the model's own (its scheduler makes them, resolution-dependent shift included) unless the user gives a
-shift or the levels themselves; the solver is the model's own unless the user names another. Only flows: noise levels
-(sigmas) fall from 1 to 0 and x = sigma * noise + (1 - sigma) * picture.
+shift or the levels themselves. These are taken as they are, or as what is shifted yet, as diffusers' pipelines take
+their `sigmas`. The solver is the model's own unless the user names another. Only flows: noise levels (sigmas) fall from
+1 to 0 and x = sigma * noise + (1 - sigma) * picture.
 """
 
 import copy
@@ -14,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
 from typing import Any
 
+import numpy as np
 import torch
 from diffusers.schedulers.scheduling_dpmsolver_multistep import DPMSolverMultistepScheduler
 from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler
@@ -41,20 +43,28 @@ def choose(model_scheduler: Any, sampling: Sampling) -> Any:
     name = type(model_scheduler).__name__
     check(sampling, scheduler=name)
     if name in UPWARD:
-        return unwaiting(_levels(model_scheduler, sampling))
+        return unwaiting(_walking(_levels(model_scheduler, sampling), sampling))
     own = _own_solver(model_scheduler, sampling)
     levels = _levels(model_scheduler, sampling)
     if sampling.scheduler in ("model", own) and not sampling.sigmas:
         return unwaiting(levels)
-    return Solver(levels, own if sampling.scheduler == "model" else sampling.scheduler, sampling.sigmas)
+    return Solver(levels, own if sampling.scheduler == "model" else sampling.scheduler, sampling)
+
+
+def choose_beside(model_scheduler: Any, sampling: Sampling, picture: Any) -> Any:
+    """The scheduler of a sound (MiniMax H3) beside that of its `picture`, whose levels it has by a shift of its own."""
+    sigmas, shift = sampling.sigmas, picture.shift
+    if not sampling.shift_sigmas:
+        sigmas = tuple(sigma / (shift - (shift - 1) * sigma) for sigma in sigmas)
+    return choose(model_scheduler, Sampling(sigmas=sigmas, shift_sigmas=bool(sigmas)))
 
 
 def check(sampling: Sampling, *, scheduler: str = "") -> None:
     """Refuse options that cannot be followed, by a model with a scheduler of that class."""
-    if scheduler in UPWARD and (sampling.scheduler != "model" or sampling.sigmas):
+    if scheduler in UPWARD and sampling.scheduler != "model":
         raise ValueError(
             f"this model's scheduler, {scheduler}, has levels for picture and sound that no other solver follows; "
-            "set scheduler to model and leave sigmas empty"
+            "set scheduler to model"
         )
     if sampling.scheduler != "model" and sampling.scheduler not in SOLVERS:
         hint = did_you_mean(sampling.scheduler, SOLVERS)
@@ -62,9 +72,12 @@ def check(sampling: Sampling, *, scheduler: str = "") -> None:
     if not (math.isfinite(sampling.shift) and sampling.shift >= 0):
         raise ValueError(f"shift {sampling.shift:g}: give a number above 0, or 0 for the model's own")
     if not (sigmas := sampling.sigmas):
+        if sampling.shift_sigmas:
+            raise ValueError("shift_sigmas is on, but there are no sigmas to be shifted; give some, or turn it off")
         return
-    if sampling.shift:
-        raise ValueError("shift and sigmas are both given, but sigmas are taken as they are; leave shift at 0")
+    if sampling.shift and not sampling.shift_sigmas:
+        told = "shift and sigmas are both given, but sigmas are taken as they are; leave shift at 0, or turn on {}"
+        raise ValueError(told.format("shift_sigmas"))
     falls = all(a > b for a, b in itertools.pairwise(sigmas))
     if not (all(math.isfinite(s) and 0 < s <= 1 for s in sigmas) and falls):
         shown = ", ".join(f"{s:g}" for s in sigmas[:8])
@@ -74,21 +87,23 @@ def check(sampling: Sampling, *, scheduler: str = "") -> None:
 class Solver:
     """A solver that steps through another scheduler's noise levels; looks like a scheduler to a modular block."""
 
-    def __init__(self, levels: Any, solver: str, sigmas: Sequence[float] = ()) -> None:
+    def __init__(self, levels: Any, solver: str, sampling: Sampling) -> None:
         self.config = levels.config  # blocks read from it how to shift
         self.levels = levels
         self.solver = solver
         self.inner = SOLVERS[solver][0]()
         self.order: int = self.inner.order
-        self.given = tuple(sigmas)
+        self.sampling = sampling
 
     def set_timesteps(
         self, num_inference_steps: int | None = None, device: Any = None, sigmas: Any = None, mu: float | None = None
     ) -> None:
-        if self.given:
-            table = torch.tensor([*self.given, 0.0])  # N+1
+        given = [*self.sampling.sigmas]
+        if given and not self.sampling.shift_sigmas:
+            table = torch.tensor([*given, 0.0])  # N+1
         else:
-            wanted = {"num_inference_steps": num_inference_steps, "sigmas": sigmas, "mu": mu}
+            steps, sigmas = (None, np.array(given)) if given else (num_inference_steps, sigmas)
+            wanted = {"num_inference_steps": steps, "sigmas": sigmas, "mu": mu}
             self.levels.set_timesteps(device=device, **{k: v for k, v in wanted.items() if v is not None})
             table = self.levels.sigmas.float().cpu()  # N+1
         make, laid = SOLVERS[self.solver]
@@ -149,6 +164,18 @@ def _levels(scheduler: Any, sampling: Sampling) -> Any:
         return fresh(scheduler)  # from_config takes twenty times as long
     shift = {"shift": sampling.shift, "flow_shift": sampling.shift, **PLAIN}
     return type(scheduler).from_config(scheduler.config, **{k: v for k, v in shift.items() if k in scheduler.config})
+
+
+def _walking(scheduler: Any, sampling: Sampling) -> Any:
+    """The scheduler, one of UPWARD, which walks the levels that are given, if some are, whatever it is asked for."""
+    if not sampling.sigmas:
+        return scheduler
+    levels, shift = torch.tensor([*sampling.sigmas, 0.0]), scheduler.shift
+    if sampling.shift_sigmas:  # as it bends its own, to the bit
+        levels = torch.unique_consecutive(shift * levels / (1 + (shift - 1) * levels))
+    own = scheduler.set_timesteps
+    scheduler.set_timesteps = lambda *_, device=None, **__: own(device=device, sigmas=levels)
+    return scheduler
 
 
 def fresh(scheduler: Any) -> Any:

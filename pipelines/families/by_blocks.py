@@ -59,7 +59,7 @@ class ByBlocks:
     """A `FamilyModule` made from a row."""
 
     row: Row
-    # Those made so far, by pipeline, stage, whether there is a first frame, or a mask, and leaf.
+    # Those made so far, by pipeline, stage, branches, whether there is a mask, and leaf.
     assemblies: dict[Hashable, Assembly] = dataclasses.field(
         default_factory=dict[Hashable, "Assembly"], compare=False, repr=False
     )
@@ -72,12 +72,14 @@ class ByBlocks:
         """The negative conditioning is None of a model that has no branch to steer away from."""
         shown = request.first_frame.extras.get(FRAME) if request.first_frame else None
         leaves = ("prompt_embeds",) if self.row.layered else ()
-        block = self._group(parts, "text", has_frame=shown is not None, leaves=leaves)
+        seen = pictures(request.references.pictures, parts["config"]("vae")) if request.references else []
+        branches = self.row.frame_branches if shown is not None else self.row.reference_branches if seen else ()
+        block = self._group(parts, "text", branches=branches, leaves=leaves)
         asked = {
+            **(self.row.sees(seen) if seen else {}),
             "prompt": request.prompt,
             "negative_prompt": request.negative_prompt,
             "max_sequence_length": request.text_length,
-            "image": pictures(request.references.pictures, parts["config"]("vae")) if request.references else None,
             "keyframes": None if shown is None else [picture(shown[0])],
         }
         if "num_frames" in block.inputs:
@@ -112,7 +114,7 @@ class ByBlocks:
 
         row, pixels = self.row, opaque(request.image.pixels.movedim(-1, 1), parts["config"]("vae"))  # B C H W
         if row.frame_branches:
-            return None, _keyframe(self._group(parts, "image", has_frame=True), parts, request)
+            return None, _keyframe(self._group(parts, "image", branches=row.frame_branches), parts, request)
         # Of a start picture the encoder alone: before it stands what would scale the picture to multiples of its own.
         block = self._group(parts, "image", leaves=("image_latents",) if row.takes_image == "start" else ())
         asked: dict[str, Any] = {
@@ -137,9 +139,9 @@ class ByBlocks:
         """Those of a list are called `name.0`, `name.1`."""
         from torch import Tensor
 
-        block = self._group(parts, "image")
-        outputs = self._handed_on(parts, block)
-        found = _run(block, parts, {"image": pictures(references, parts["config"]("vae"))}, outputs=outputs)
+        block = self._group(parts, "image", branches=self.row.reference_branches)
+        seen = self.row.sees(pictures(references, parts["config"]("vae")))
+        found = _run(block, parts, seen, outputs=self._handed_on(parts, block))
         for name in [name for name in found if isinstance(found[name], list)]:
             found |= {f"{name}.{place}": each for place, each in enumerate(found.pop(name))}
         return {name: value for name, value in found.items() if isinstance(value, Tensor)}
@@ -169,7 +171,9 @@ class ByBlocks:
         from ..denoising.guidance import unmasked
 
         row, latents, vae = self.row, request.latents, parts["vae.config"]
-        block = self._group(parts, "denoise", has_frame=FRAME in latents.extras, has_mask=request.mask is not None)
+        seen = row.reference_branches if request.conditioning.references else ()
+        branches = row.frame_branches if FRAME in latents.extras else seen
+        block = self._group(parts, "denoise", branches=branches, has_mask=request.mask is not None)
         given = self._asked(parts, request, generators)
         if row.takes_image == "start":
             config = parts["transformer"].config
@@ -184,7 +188,7 @@ class ByBlocks:
                 side = math.isqrt(config.in_channels // channels)
                 given["painted"] = latent_mask(request.mask, shape, patch=side)
         unpack = functools.partial(unpacked, latents=latents, vae=vae, patch=row.patch)
-        with unmasked(parts["transformer"], row.text_mask, given):
+        with unmasked(parts.get(row.looker) or parts["transformer"], row.text_mask, given):
             found = _run(
                 block,
                 {**parts, **self._walkers(parts, block, request)},
@@ -207,6 +211,7 @@ class ByBlocks:
             given |= {NEGATIVE + name: tensor for name, tensor in conditioning.negative.items()}
         given |= {name: given[name].cpu() for name in row.kept_on_cpu}
         given = listed(repeated(given, len(generators))) | in_lists(conditioning.references, len(generators))
+        given |= row.sees([None] * len(conditioning.references)) if row.reference_branches else {}
         given |= {
             "height": latents.height,
             "width": latents.width,
@@ -232,13 +237,13 @@ class ByBlocks:
         """The solvers and guiders of one denoise, by the names that the blocks know them by."""
         from ..denoising.blocks import made_by_config
         from ..denoising.guidance import guider, own_guiders
-        from ..denoising.schedulers import choose
+        from ..denoising.schedulers import choose, choose_beside
 
         row, sampling = self.row, request.sampling
         found = {"scheduler": choose(parts.get("scheduler") or made_by_config(block.block, "scheduler"), sampling)}
         order = found["scheduler"].order  # how often the solver asks the model in a step
         if "audio_scheduler" in parts:
-            found["audio_scheduler"] = choose(parts["audio_scheduler"], Sampling())
+            found["audio_scheduler"] = choose_beside(parts["audio_scheduler"], sampling, found["scheduler"])
         if not row.guiders:
             return {**found, "guider": guider(request.guidance, sampling, order=order, adds=row.adds_guidance)}
         if order > 1:
@@ -288,16 +293,22 @@ class ByBlocks:
         return torch.cat(waves), sound_rate(parts["config"], title=self.row.title)
 
     def _group(
-        self, parts: Parts, stage: str, *, has_frame: bool = False, has_mask: bool = False, leaves: Sequence[str] = ()
+        self,
+        parts: Parts,
+        stage: str,
+        *,
+        branches: tuple[str, ...] = (),
+        has_mask: bool = False,
+        leaves: Sequence[str] = (),
     ) -> Assembly:
-        """The family's blocks without those of other stages, with the branches of a first frame if there is one, and
-        keeping what is outside of a mask; with `leaves`, of these the one alone that makes one of these."""
+        """The family's blocks without those of other stages, of others inside only these branches, and keeping what is
+        outside of a mask; with `leaves`, of these the one alone that makes one of these."""
         from ..denoising.blocks import Assembly, KeepOutside
 
         pipeline = self.row.variant(parts["model_index"], parts["config"]).blocks
-        key = (pipeline, stage, has_frame, has_mask, *leaves)
+        key = (pipeline, stage, branches, has_mask, *leaves)
         if key not in self.assemblies:
-            block = blocks_for(self.row, pipeline, stage, has_frame=has_frame)
+            block = blocks_for(self.row, pipeline, stage, branches=branches)
             ends = {"keep_outside": KeepOutside()} if has_mask else {}
             self.assemblies[key] = Assembly(leaf_of(block, leaves) if leaves else block, **ends)
         return self.assemblies[key]

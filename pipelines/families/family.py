@@ -68,6 +68,9 @@ class Line:
     # read by the last of its text blocks alone, for those before tell of the picture where nobody wrote one.
     layered: bool = False
     references: tuple[int, int] = (0, 0)  # the fewest and the most pictures that it looks at beside a prompt
+    reference_side: int = 1024  # pixels of a side of a square as large as it scales such a picture to, or at most to
+    longest_reference: int = 8  # how many times its short side its long one may be
+    looker: str = ""  # the component that paints in place of `transformer` where there are reference pictures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +96,14 @@ class Family(Line):
     def has_sound(self) -> bool:
         return "decode_audio" in self.components
 
+    def loads(self, stage: Stage, *, looks: bool = False) -> tuple[str, ...]:
+        """What a stage loads: of two transformers the one for reference pictures where it `looks` at some."""
+        return tuple(each for each in self.components[stage] if each.rstrip("?") != self.idle(looks=looks))
+
+    def idle(self, *, looks: bool) -> str:
+        """The transformer that does not paint then; "" of a family with no such two."""
+        return "transformer" if looks and self.looker else self.looker
+
     @property
     def does(self) -> str:
         """What it makes of what, in words."""
@@ -107,7 +118,9 @@ class Family(Line):
             told.append(worded("first frame to {}", made))
         if self.takes_mask:
             told.append("inpainting")
-        if most:
+        if most and self.output == "video":
+            told.append(worded("up to {} reference pictures to {}", most, made))
+        elif most:
             told.append(worded("edits of up to {} pictures", most) if most > 1 else "edits of one picture")
         return ", ".join(told)
 

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from .row import Row
 
 TEXT = ("text_encoder",)
+SHOWN = ("before_encode", *TEXT)  # where the text encoder looks at pictures that another block prepares
 # Blocks that put other words for the prompt's are left out: what the user wrote is what the model reads.
 WRITERS = ("prompt_enhancer", "prompt_upsample", "prompt_upsampler")
 
 
-def blocks_for(row: Row, pipeline: str, stage: str, *, has_frame: bool) -> ModularPipelineBlocks:
-    """With the branches of a first frame if there is one."""
+def blocks_for(row: Row, pipeline: str, stage: str, *, branches: tuple[str, ...]) -> ModularPipelineBlocks:
+    """Of those with others inside only these branches."""
     import diffusers
 
     if row.made_by:
@@ -28,18 +29,17 @@ def blocks_for(row: Row, pipeline: str, stage: str, *, has_frame: bool) -> Modul
     else:
         block = copy.deepcopy(blocks_of(getattr(diffusers, pipeline)))
     names = list(block.sub_blocks)
-    cut = names.index("denoise")
+    cut, looks = names.index("denoise"), branches and branches == row.reference_branches
     stages = {
-        "text": [name for name in names[:cut] if name in TEXT],
+        "text": [name for name in names[:cut] if name in (SHOWN if looks else TEXT)],
         "image": [name for name in names[:cut] if name not in (*TEXT, *WRITERS)],
         "denoise": ["denoise"],
         "decode": names[cut + 1 :],
     }
     for name in set(names) - set(stages[stage]):
         del block.sub_blocks[name]
-    for name, inner in list(block.sub_blocks.items()) if has_frame else ():
-        known = (inner.sub_blocks[branch] for branch in row.frame_branches if branch in inner.sub_blocks)
-        block.sub_blocks[name] = next(known, inner)
+    for name, own in list(block.sub_blocks.items()):
+        block.sub_blocks[name] = next((own.sub_blocks[each] for each in branches if each in own.sub_blocks), own)
     if stage == "text":
         vars(block.sub_blocks["text_encoder"]).update(row.settings)
     return block

@@ -87,6 +87,10 @@ class Row(Line):
     draws_picture: bool = False
     # Which branches of its blocks know of a first frame, of a row whose text encoder looks at it.
     frame_branches: tuple[str, ...] = ()
+    # Which branches know of reference pictures, of a row whose blocks have some for them; and what its blocks take them
+    # as, prepared pictures as they are needed to denoise included, whose pixels are then None.
+    reference_branches: tuple[str, ...] = ()
+    sees: Callable[[Sequence[Any]], dict[str, Any]] = lambda pictures: {"image": [*pictures]}
     # Whether guidance of g adds g times the branches' difference to the prompt's own prediction, rather than to the
     # other one's: the number is then what others call the scale less one.
     adds_guidance: bool = False
@@ -202,8 +206,8 @@ def flat(values: Mapping[str, Any]) -> dict[str, Tensor]:
         if isinstance(value, Tensor):
             found[name] = value
         elif isinstance(value, list):
-            tensors = [each for each in value if isinstance(each, Tensor)]
-            found |= {f"{name}.{place}": each.unsqueeze(0) for place, each in enumerate(tensors)}
+            tensors = (each.unsqueeze(0) for each in value if isinstance(each, Tensor))
+            found |= {f"{name}.{place}": each for place, each in enumerate(tensors)}
     return found
 
 

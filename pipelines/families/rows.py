@@ -5,6 +5,7 @@ Numbers are those of the makers' model cards and of the classic pipelines' signa
 
 from dataclasses import replace
 
+from . import minimax
 from .family import Card
 from .flux import DEV_LICENCE, FLUX  # noqa: F401 (a row, as those below)
 from .row import LEVELS, Row, Variant
@@ -252,7 +253,13 @@ MINIMAX_H3 = Row(
     longest_text=0,
     output="video",
     text=("tokenizer", "processor", "text_encoder"),
-    denoise=("transformer", "scheduler", "audio_scheduler"),
+    denoise=("transformer", "transformer_ref?", "scheduler", "audio_scheduler"),
+    looker="transformer_ref",
+    references=(0, 9),
+    reference_side=2048,
+    longest_reference=4,
+    reference_branches=("ref2va",),
+    sees=minimax.sees,
     sound=("audio_vae",),
     least_steps=2,
     one_by_one=True,

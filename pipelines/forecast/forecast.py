@@ -17,6 +17,7 @@ from ..costs.chips import GIB, Software, software_of
 from ..costs.machine import Machine
 from ..costs.run import Run, duration, predict, volume
 from ..costs.step import Demand
+from ..families import FAMILIES
 from ..values import Latents, Model, Quantization
 from .asked import demand_of
 from .choice import (
@@ -226,7 +227,7 @@ def forecast(model: Model, wanted: Wanted, machine: Machine, *, num_runs: int = 
         steps=own.steps,
         branches=2 if wanted.is_guided else 1,
         text_length=text_length,
-        weight_bytes=whole_bytes(model),
+        weight_bytes=whole_bytes(model, idle=FAMILIES[model.family].idle(looks=num_references > 0)),
     )
     software = software_of(
         is_compiled=model.is_compiled,

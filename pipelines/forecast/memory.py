@@ -53,7 +53,6 @@ from .weights import MOST_UNFOLDED, NO_LIMIT, Need, dealt, decoded_numbers, late
 # From so many pixels of all pictures or frames on, all ranks may decode together: less would not use their memory.
 SPLIT_PIXELS = 2 << 20
 
-REFERENCE_PIXELS = 1 << 20  # as many as the families scale a reference picture to, or at most to
 LIVE = 13  # numbers alive at the widest point of a block, for each token and each of its channels
 INDEX_BYTES = 4
 MOST_DECODERS = 64
@@ -243,7 +242,8 @@ class Work:
 def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: int = 0) -> Work:
     """Reads headers and configs. Raises `ValueError` for a model whose files cannot be read."""
     folder, family, weights = Path(model.folder), FAMILIES[model.family], weights_of(model)
-    named = {stage: [name.rstrip("?") for name in names] for stage, names in family.components.items()}
+    loads = {stage: family.loads(stage, looks=num_references > 0) for stage in family.components}
+    named = {stage: [name.rstrip("?") for name in names] for stage, names in loads.items()}
     stages = {stage: tuple(weights[name] for name in names if name in weights) for stage, names in named.items()}
     transformers = Need.of_transformers(stages["denoise"])
     config, vae = read_config(folder, "transformer"), read_config(folder, "vae")
@@ -253,7 +253,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
     multiple, num_frames = size_multiple(model) * (whole_number(config.get("latent_patch_size")) or 1), 1
     if family.frame_multiple:
         num_frames = -(-canvas.frames * family.latent_frames // family.frame_multiple) + family.more_latent_frames
-    references = num_references * REFERENCE_PIXELS // multiple**2
+    references = num_references * family.reference_side**2 // multiple**2
     vae_class, row_counts = classes.get("vae", ""), frozenset[int]()
     if why_not(vae_class, vae) is None:
         scale = latent_scale(vae)
@@ -288,9 +288,9 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
     )
 
 
-def whole_bytes(model: Model) -> int:
-    """The weights of all of a model's components."""
-    return sum(weights.num_bytes for weights in weights_of(model).values())
+def whole_bytes(model: Model, *, idle: str = "") -> int:
+    """The weights of all of a model's components but that one."""
+    return sum(weights.num_bytes for name, weights in weights_of(model).items() if name != idle)
 
 
 def whole_needs(model: Model, num_ranks: int) -> tuple[Need, ...]:

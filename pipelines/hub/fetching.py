@@ -93,8 +93,11 @@ def _hash(opened: IO[bytes], file: HubFile, told: Callable[[int], None]) -> str:
     return digest.hexdigest()
 
 
-def pull(model_id: str, *, revision: str = "", report: Callable[[str], None] = print) -> Path:
-    """Download what a run needs of `org/name`; tells licence, gating and size first. Returns the folder.
+def pull(
+    model_id: str, *, revision: str = "", without: Collection[str] = (), report: Callable[[str], None] = print
+) -> Path:
+    """Download what a run needs of `org/name`, `without` parts that not every run needs; tells licence, gating and size
+    first. Returns the folder.
 
     Raises `ValueError` for what cannot be pulled: unknown, gated without access, no supported pipeline, no room.
     """
@@ -108,7 +111,10 @@ def pull(model_id: str, *, revision: str = "", report: Callable[[str], None] = p
         gating = "its makers ask you to accept terms on the hub first" if info.gated else "open to all"
         report(f"{model_id}: licence {licence}; access: {gating}; terms at https://huggingface.co/{model_id}")
         index = Path(api.hf_hub_download(model_id, name, revision=revision or None))
-        _, patterns = look.patterns_of(index.parent, model_id)
+        family, patterns = look.patterns_of(index.parent, model_id)
+        if needed := {*without} - {family.looker}:
+            raise BadInput("every run of {} needs {}; pull the model with it", model_id, ", ".join(sorted(needed)))
+        patterns = [pattern for pattern in patterns if pattern.partition("/")[0] not in without]
         look.check_weights(model_id, files, patterns)
         num_bytes = sum(size for file, size in files.items() if look.is_wanted(file, patterns))
         report(f"{model_id}: {num_bytes / 2**30:.1f} GiB, kept in {index.parent}")

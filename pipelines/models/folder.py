@@ -116,7 +116,7 @@ def _of_modular(path: Path, index: Mapping[str, Any], home: str) -> dict[str, An
                     library, class_name = hint
                 found[name] = [library, class_name]
                 lies_at = (place.get("pretrained_model_name_or_path"), place.get("subfolder"))
-                is_own = bool(home) and lies_at == (home, name) and (not loaded or name in loaded)
+                is_own = bool(home) and lies_at == (home, name) and (not loaded or {name, f"{name}?"} & loaded)
                 if not NAME.fullmatch(name) or not (is_own or (path.parent / name).is_dir()):
                     if loaded and name not in loaded:
                         found[name] = [None, None]
@@ -130,14 +130,14 @@ def _of_modular(path: Path, index: Mapping[str, Any], home: str) -> dict[str, An
 
 
 def _loaded(pipeline: str) -> set[str]:
-    """The components that the stages of this pipeline's family load, or else that every call of the pipeline needs;
-    none where neither is known."""
+    """The components that the stages of this pipeline's family load, those with `?` that may be absent, or else that
+    every call of the pipeline needs; none where neither is known."""
     from ..signatures.table import class_names, signature_of
 
     known = [family for family in FAMILIES.values() if pipeline in family.pipelines]
     if not known and pipeline in class_names():
         return {*signature_of(pipeline).parts}
-    return {name.rstrip("?") for family in known for names in family.components.values() for name in names}
+    return {name for family in known for names in family.components.values() for name in names}
 
 
 def components_of(index: Mapping[str, Any]) -> dict[str, tuple[str, str]]:

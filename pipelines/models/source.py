@@ -31,6 +31,7 @@ JOINT = re.compile(r"(\.safetensors|\.gguf)@", re.IGNORECASE)
 BUILTINS = {"bobbin": Path(__file__).parents[1] / "bobbin" / "model"}
 COMMIT = re.compile(r"[0-9a-f]{40}")
 NOISE = re.compile(r"(high|low)(?=[_\- ]?noise)", re.IGNORECASE)
+PICTURES = re.compile(r"(?<![a-z])ref", re.IGNORECASE)  # MiniMax H3's second, for reference pictures (ref2v)
 OPPOSITES = {"high": "low", "low": "high"}
 EXPERTS = {"high": "transformer", "low": "transformer_2"}
 
@@ -120,7 +121,8 @@ def checkpoints_of(file: Path, components: Collection[str]) -> dict[str, Path]:
     if "transformer_2" not in components:
         if "transformer" not in components:
             raise BadInput("{} is a transformer, and its base has none; use another base", file)
-        return {"transformer": file}
+        looks = "transformer_ref" in components and PICTURES.search(file.name)
+        return {"transformer_ref" if looks else "transformer": file}
     said = NOISE.search(file.name)
     if said is None:
         raise BadInput(

@@ -554,7 +554,10 @@ MODELS: dict[str, Entry] = {
     ),
     "MiniMaxAI/MiniMax-H3": entry(
         "MiniMaxH3ModularPipeline",
-        {"transformer": "h3", "vae": "h3_vae", "audio_vae": "h3_sound", "text_encoder": "qwen_3_vl_32b"},
+        {
+            **{"transformer": "h3", "transformer_ref": "h3", "vae": "h3_vae", "audio_vae": "h3_sound"},
+            "text_encoder": "qwen_3_vl_32b",
+        },
         tokenizer="qwen_words",
         processor="qwen_3_sees",
         scheduler="h3_steps",

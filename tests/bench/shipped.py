@@ -47,10 +47,15 @@ TINY = {
     "cosmos_3_text_to_video": ("cosmos_3",),
     "cosmos_3_image_to_video": ("cosmos_3",),
     "cosmos_3_video_with_sound": ("cosmos_3",),
+    "minimax_h3_references": ("minimax_h3",),
+    "minimax_h3_continuation": ("minimax_h3",),
+    "minimax_h3_turbo": ("minimax_h3",),
+    "minimax_h3_image_to_video_turbo": ("minimax_h3",),
+    "minimax_h3_references_turbo": ("minimax_h3",),
 }
 HOLLOW = {"flux_text_to_image": "flux", "qwen_image": "qwen_image", "wan_text_to_video": "wan22"}
 # Of models that make none shorter, and of one whose frames are layers.
-FRAMES = {"minimax_h3": 124, "minimax_h3_image_to_video": 124, "qwen_image_layered": 2}
+FRAMES = {name: 124 for name in TINY if name.startswith("minimax_h3")} | {"qwen_image_layered": 2}
 CLIP = Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "clip.mp4"
 FRAME = FOLDER / "frame.png"
 

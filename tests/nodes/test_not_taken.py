@@ -1,6 +1,7 @@
 """What `check` knows of a workflow's models: what one of them does not take is told before anything runs."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,17 @@ def test_two_models_of_which_one_reads_the_text_are_told(tiny: Tiny) -> None:
 def test_shipped_workflows_ask_their_models_for_nothing_that_they_do_not_take(tiny: Tiny) -> None:
     assert not told(H3, tiny("minimax_h3"), {}, {"steps": 50, "frames": 141, "width": 48, "height": 32})
     assert not told(EDIT, tiny("flux_2"), {}, {"width": 64, "height": 48})
+    for name in ("references", "continuation"):
+        assert not told(f"minimax_h3/minimax_h3_{name}.json", tiny("minimax_h3"), {}, {"width": 48, "height": 32})
+
+
+def test_pictures_for_a_model_without_the_transformer_for_them_are_told_before_a_run(
+    tiny: Tiny, tmp_path: Path
+) -> None:
+    ignored = shutil.ignore_patterns("transformer_ref")
+    folder = Path(shutil.copytree(tiny("minimax_h3"), tmp_path / "h3", ignore=ignored))
+    found = told("minimax_h3/minimax_h3_references.json", folder, {}, {"width": 48, "height": 32})
+    assert any("MiniMax H3 looks at reference pictures with transformer_ref, which" in each for each in found), found
 
 
 def test_decode_video_of_pictures_decodes_none(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,9 @@ def save(folder: Path, frames: int = 6, **size: int) -> Path:
         ({}, [0, 1, 2, 3, 4, 5], 12.0),
         ({"start": 2}, [2, 3, 4, 5], 12.0),
         ({"start": 1, "every": 2}, [1, 3, 5], 6.0),
+        ({"start": -1, "frames": 1}, [5], 12.0),
+        ({"start": -3, "every": 2}, [3, 5], 6.0),
+        ({"start": -99}, [0, 1, 2, 3, 4, 5], 12.0),
         ({"start": 1, "every": 2, "frames": 2}, [1, 3], 6.0),
     ],
 )
@@ -84,7 +87,11 @@ def test_a_video_gives_the_frames_that_are_asked_for(
 
 @pytest.mark.parametrize(
     ("cut", "found"),
-    [({"frames": 7}, "6 frames from frame 0 on, taking one of 1, but 7"), ({"start": 6}, "0 frames .* but more are")],
+    [
+        ({"frames": 7}, "6 frames from frame 0 on, taking one of 1, but 7"),
+        ({"start": 6}, "0 frames .* but more are"),
+        ({"start": -2, "frames": 3}, "2 frames from frame -2 on, taking one of 1, but 3"),
+    ],
 )
 def test_a_video_that_is_too_short_says_how_long_it_is(cut: dict[str, int], found: str, tmp_path: Path) -> None:
     save(tmp_path)

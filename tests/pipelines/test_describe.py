@@ -174,6 +174,16 @@ def test_the_other_expert_lies_beside_the_one_that_is_named(tmp_path: Path, high
         assert checkpoints_of(named, ("transformer", "transformer_2", "vae")) == wanted
 
 
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [("h3_ref2va_int8", "transformer_ref"), ("H3-Ref", "transformer_ref"), ("prefixed", "transformer")],
+)
+def test_a_file_for_reference_pictures_is_known_by_its_name(name: str, part: str) -> None:
+    file = Path(f"{name}.safetensors")
+    assert checkpoints_of(file, ("transformer", "transformer_ref", "vae")) == {part: file}
+    assert checkpoints_of(file, ("transformer", "vae")) == {"transformer": file}
+
+
 def test_a_model_whose_files_stay_is_not_read_again(
     tiny: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

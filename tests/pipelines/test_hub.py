@@ -1,12 +1,13 @@
 """Models from the hub, with the real client and a hub of our own: looked at, fetched, gone on with, refused."""
 
+import copy
 import dataclasses
 import json
 import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from latentloom.pipelines.hub import look as looking
 from latentloom.pipelines.hub.child import looked_at, outline_anywhere
 from latentloom.pipelines.hub.fetching import fetch, had_bytes, is_whole, part_of, pull, remove
 from latentloom.pipelines.hub.look import Gated, HubFile, HubModel, NotFetched, open_hub
+from latentloom.pipelines.models.component_files import inspect_model
 from latentloom.pipelines.models.installed import installed_models
 from latentloom.pipelines.models.source import BUILTINS, NotPulled, home_of, resolve_source
 from latentloom.pipelines.models.tensor_file import read_tensor_file
@@ -214,20 +216,36 @@ def test_a_model_larger_than_the_disk_is_refused(hub: FakeHub) -> None:
         pull("org/name", report=lambda line: None)
 
 
-def test_of_a_modular_repository_only_what_a_stage_loads_is_fetched(
-    hub: FakeHub, tiny: Callable[[str], Path], tmp_path: Path
-) -> None:
-    hub.folder = Path(shutil.copytree(tiny("minimax_h3"), tmp_path / "modular"))
-    shutil.copytree(hub.folder / "transformer", hub.folder / "transformer_ref")  # as large, for another task
-    index = json.loads((hub.folder / "modular_model_index.json").read_text())
+def place_modular(hub: FakeHub, model: Path, folder: Path, *, more: Iterable[str] = ()) -> None:
+    """A modular repository on the hub, with more transformers, as large, for other tasks."""
+    hub.folder = Path(shutil.copytree(model, folder))
+    index = json.loads((folder / "modular_model_index.json").read_text())
+    for name in more:
+        shutil.copytree(folder / "transformer", folder / name)
+        index[name] = copy.deepcopy(index["transformer"])
     for name, entry in index.items():
         if isinstance(entry, list):
             entry[:2] = entry[2]["type_hint"]
             entry[2] |= {"pretrained_model_name_or_path": "org/name", "subfolder": name}
-    (hub.folder / "modular_model_index.json").write_text(json.dumps(index))
+    (folder / "modular_model_index.json").write_text(json.dumps(index))
+
+
+def test_of_a_modular_repository_only_what_a_stage_loads_is_fetched(
+    hub: FakeHub, tiny: Callable[[str], Path], tmp_path: Path
+) -> None:
+    place_modular(hub, tiny("minimax_h3"), tmp_path / "modular", more=["transformer_sr"])
     folder = pull("org/name", report=lambda line: None)
     assert {"transformer", "audio_vae"} < {path.name for path in folder.iterdir()}
-    assert not (folder / "transformer_ref").exists()
+    assert not (folder / "transformer_sr").exists() and (folder / "transformer_ref").is_dir()
+    with pytest.raises(ValueError, match="every run of org/name needs vae; pull the model with it"):
+        pull("org/name", without=["vae"], report=lambda line: None)
+
+
+def test_a_part_for_another_task_may_be_left_out(hub: FakeHub, tiny: Callable[[str], Path], tmp_path: Path) -> None:
+    place_modular(hub, tiny("minimax_h3"), tmp_path / "modular")
+    folder = pull("org/name", without=["transformer_ref"], report=lambda line: None)
+    assert (folder / "transformer").is_dir() and not (folder / "transformer_ref").exists()
+    assert "transformer_ref" not in inspect_model(folder).components
 
 
 def error_named(name: str, parent: type[Exception] = Exception) -> Exception:

@@ -41,7 +41,8 @@ def test_a_family_tells_what_it_makes_of_what() -> None:
     told = {name: FAMILIES[name].does for name in ("flux", "minimax_h3", "qwen_image_edit", "qwen_image_21")}
     assert told == {
         "flux": "text to picture, picture to picture, inpainting",
-        "minimax_h3": "text to video with sound, first frame to video with sound",
+        "minimax_h3": "text to video with sound, first frame to video with sound, "
+        "up to 9 reference pictures to video with sound",
         "qwen_image_edit": "edits of one picture",
         "qwen_image_21": "text to picture, edits of up to 10 pictures",
     }

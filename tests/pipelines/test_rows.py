@@ -18,22 +18,25 @@ import torch
 from diffusers import QwenImageTransformer2DModel, ZImageImg2ImgPipeline
 from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 from diffusers.models.autoencoders.vae import DiagonalGaussianDistribution
+from diffusers.modular_pipelines.minimax_h3 import MiniMaxH3ImageReference
 
 from latentloom.parallel.progress import Progress
 from latentloom.parallel.recent import Recent
 from latentloom.pipelines import preview, stages
 from latentloom.pipelines.components.loading import load_component
+from latentloom.pipelines.components.store import ComponentStore
 from latentloom.pipelines.denoising.noise import generators
 from latentloom.pipelines.families import FAMILIES
 from latentloom.pipelines.families.groups import WRITERS
 from latentloom.pipelines.families.rows import ROWS
 from latentloom.pipelines.models.component_files import inspect_model
-from latentloom.pipelines.models.describe import card_of, describe_model
+from latentloom.pipelines.models.describe import add_lora, card_of, describe_model
 from latentloom.pipelines.models.folder import MODULAR_INDEX
 from latentloom.pipelines.shape import size_multiple
 from latentloom.pipelines.signatures.table import blocks_of
-from latentloom.pipelines.values import Image, Model, from_plain
+from latentloom.pipelines.values import Image, Model, from_plain, to_plain
 from latentloom.pipelines.whole.assembled import load_pipeline
+from support.lora_files import write_lora
 from support.tiny_rows import (
     EDITS,
     NEGATIVE,
@@ -60,6 +63,7 @@ SPREAD = {
 }
 # What two ranks try here; tests/bench/families.py has them all try all.
 SPREAD_EDITS = {
+    "minimax_h3": ("ulysses=2", "allgather=2", "ring=2"),
     "flux_2_klein": ("ulysses=2",),
     "flux_3": ("ulysses=2",),
     "qwen_image_21": ("ulysses=2",),
@@ -122,17 +126,20 @@ def classic(folder: Path, row: TinyRow) -> tuple[torch.Tensor, ...]:
     return called(load_pipeline(str(folder), dtype="fp32"), row)
 
 
-def modular(folder: Path, row: TinyRow, **given: Any) -> tuple[torch.Tensor, ...]:
+def modular(folder: Path, row: TinyRow, *, lora: Path | None = None, **given: Any) -> tuple[torch.Tensor, ...]:
     """What the folder's modular pipeline gives, run whole by diffusers, but for the block that rewrites the prompt."""
     found = inspect_model(folder)
     blocks = copy.deepcopy(blocks_of(getattr(diffusers, found.pipeline)))
     for name in WRITERS:
         blocks.sub_blocks.pop(name, None)
     pipeline = blocks.init_pipeline()
+    pipeline.register_to_config(**{name: value for name, value in found.index.items() if name in pipeline.config})
     parts = {name: load_component(files, dtype="fp32") for name, files in found.components.items()}
     if row.guidance > 1:
         parts["guider"] = ClassifierFreeGuidance(guidance_scale=row.guidance)
     pipeline.update_components(**parts)
+    if lora:
+        pipeline.load_lora_weights(str(lora), load_into_transformer_ref=bool(row.references))
     taken = {parameter.name for parameter in pipeline.blocks.inputs}
     call: dict[str, Any] = {
         "prompt": PROMPT,
@@ -144,7 +151,8 @@ def modular(folder: Path, row: TinyRow, **given: Any) -> tuple[torch.Tensor, ...
         "num_inference_steps": row.steps,
         "generator": generators([SEED]),
         "output_type": "pt",
-        "image": looked_at(row),
+        **({} if "references" in taken else {"image": looked_at(row)}),
+        "references": [MiniMaxH3ImageReference(image=each) for each in references(row)] or None,
     }
     call = {name: value for name, value in call.items() if name in taken}
     made = pipeline(**{**call, **given})
@@ -313,6 +321,50 @@ def test_a_model_that_continues_a_picture_refuses_none_and_one_of_text_refuses_a
         stages.denoise({**request, "latents": {"family": "hunyuan_video_15_image", "width": 64, "height": 64}})
     with pytest.raises(ValueError, match=r"HunyuanVideo 1\.5 makes videos from text only here; take the picture away"):
         stages.encode_image(model=model("hunyuan_video_15"), image=Image(pixels=picture))
+
+
+LEVELS = [1.0, 0.75, 0.4]
+
+
+@pytest.mark.parametrize("name", ["z_image_turbo", "krea_2", "flux_2_klein", "hunyuan_video_15"])
+def test_sigmas_that_are_shifted_are_those_of_the_classic_pipeline(name: str, model: Any, tiny: Any) -> None:
+    row, how = TINY_ROWS[name], {"sigmas": LEVELS, "shift_sigmas": True}
+    latents = stages.denoise({**request_of(model(name), row), "sampling": how})
+    theirs = called(load_pipeline(str(tiny(name)), dtype="fp32"), dataclasses.replace(row, steps=3), sigmas=LEVELS)
+    far = stages.decode(model=model(name), latents=latents).pixels - theirs[0]
+    assert float(far.abs().max()) <= row.close
+
+
+@pytest.mark.parametrize("is_shifted", [False, True])
+def test_given_sigmas_are_those_of_minimax_h3_s_own_schedulers(is_shifted: bool, model: Any, tiny: Any) -> None:
+    """Its blocks have no input for them: the stock pipeline's schedulers are told them."""
+    levels, name = torch.tensor([*LEVELS, 0.0]), "minimax_h3"
+    base = levels if is_shifted else (levels.double() / (12 - 11 * levels.double())).float()
+
+    def told(scheduler: Any, _: Any, device: Any = None) -> None:
+        shift = scheduler.shift
+        bent = shift * base / (1 + (shift - 1) * base)
+        own_set(scheduler, device=device, sigmas=bent if is_shifted or shift == 3 else levels)
+
+    own_set = diffusers.MiniMaxH3Scheduler.set_timesteps
+    how = {"sigmas": LEVELS, "shift_sigmas": is_shifted}
+    latents = stages.denoise({**request_of(model(name), TINY_ROWS[name]), "sampling": how})
+    with mock.patch.object(diffusers.MiniMaxH3Scheduler, "set_timesteps", told):
+        video, sound = modular(tiny(name), TINY_ROWS[name])
+    assert torch.equal(stages.decode(model=model(name), latents=latents).pixels, video)
+    assert torch.equal(stages.decode_audio(model=model(name), latents=latents).waveform, sound)
+
+
+@pytest.mark.parametrize("row", [TINY_ROWS["minimax_h3"], EDITS["minimax_h3"]], ids=["text", "pictures"])
+def test_a_turbo_lora_gives_what_the_modular_pipeline_gives_with_it(
+    row: TinyRow, model: Any, tiny: Any, tmp_path: Path
+) -> None:
+    plain = from_plain(Model, model("minimax_h3"))
+    [transformer] = ComponentStore().load(plain, ("transformer",)).values()
+    file = write_lora(tmp_path / "turbo.safetensors", transformer, prefix="transformer", layers=("attn.to_q",))
+    mine = ours(to_plain(add_lora(plain, str(file))), row)
+    assert all(map(torch.equal, mine, modular(tiny("minimax_h3"), row, lora=file)))
+    assert not torch.equal(mine[0], modular(tiny("minimax_h3"), row)[0])
 
 
 def test_a_model_that_starts_from_noise_refuses_a_picture(model: Any, picture: torch.Tensor) -> None:

@@ -1,5 +1,6 @@
 """Noise levels are the model's unless the user gives them, and every solver goes through them."""
 
+import copy
 import math
 from typing import Any
 
@@ -11,10 +12,11 @@ from diffusers import (
     DPMSolverMultistepScheduler,
     FlowMatchEulerDiscreteScheduler,
     FlowMatchHeunDiscreteScheduler,
+    MiniMaxH3Scheduler,
     UniPCMultistepScheduler,
 )
 
-from latentloom.pipelines.denoising.schedulers import SOLVERS, choose
+from latentloom.pipelines.denoising.schedulers import SOLVERS, choose, choose_beside
 from latentloom.pipelines.values import Sampling
 
 EULER = FlowMatchEulerDiscreteScheduler(shift=3.0)
@@ -69,6 +71,32 @@ def test_given_sigmas_are_taken_as_they_are(solver: str, own: Any) -> None:
     levels = torch.unique_consecutive(chosen.sigmas)
     torch.testing.assert_close(levels, torch.tensor([0.9, 0.6, 0.2, 0.0]))
     torch.testing.assert_close(torch.unique_consecutive(chosen.timesteps), 1000 * levels[:-1])
+
+
+@SOLVER
+@pytest.mark.parametrize("own", [EULER, DYNAMIC, UNIPC])
+def test_sigmas_that_are_shifted_are_those_that_diffusers_makes_of_them(solver: str, own: Any) -> None:
+    given = (1.0, 0.6, 0.2)
+    chosen = choose(own, Sampling(scheduler=solver, sigmas=given, shift_sigmas=True))  # type: ignore[arg-type]
+    plain = copy.deepcopy(own)
+    plain.set_timesteps(sigmas=np.array(given), mu=0.9)
+    chosen.set_timesteps(5, mu=0.9)
+    torch.testing.assert_close(torch.unique_consecutive(chosen.sigmas), plain.sigmas.float(), atol=2e-6, rtol=0)
+
+
+def test_a_sound_walks_beside_its_picture_by_a_shift_of_its_own() -> None:
+    picture, sound = MiniMaxH3Scheduler(shift=12.0), MiniMaxH3Scheduler(shift=3.0)
+    base = tuple(torch.linspace(1, 0, 5)[:-1].tolist())
+    for each in (picture, sound):
+        each.set_timesteps(5)
+    bent, as_they_are = Sampling(sigmas=base, shift_sigmas=True), Sampling(sigmas=tuple(picture.sigmas[:-1].tolist()))
+    for sampling, far in ((bent, 0.0), (as_they_are, 1e-6)):
+        chosen = choose(picture, sampling)
+        beside = choose_beside(sound, sampling, chosen)
+        for mine, own in ((chosen, picture), (beside, sound)):
+            mine.set_timesteps(num_inference_steps=50)
+            torch.testing.assert_close(mine.sigmas, own.sigmas, atol=far, rtol=0)
+    assert torch.equal(chosen.sigmas, picture.sigmas)
 
 
 def error(solver: str, steps: int) -> float:
@@ -162,6 +190,7 @@ def test_schedulers_that_are_no_flow_are_refused_by_name() -> None:
         (Sampling(sigmas=(1.0, 0.0)), "stay above 0"),
         (Sampling(sigmas=(1.0, math.nan)), "give numbers that fall"),
         (Sampling(sigmas=(1.0, 0.5), shift=2.0), "leave shift at 0"),
+        (Sampling(shift_sigmas=True), "shift_sigmas is on, but there are no sigmas"),
         (Sampling(shift=math.nan), "shift nan"),
         (Sampling(shift=-1.0), "shift -1"),
         (Sampling(scheduler="heunn"), "did you mean heun"),  # type: ignore[arg-type]

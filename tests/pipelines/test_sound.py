@@ -1,16 +1,19 @@
 """Latents of picture and sound: from a denoise to what is seen and heard, and what is refused on the way."""
 
 import dataclasses
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from bodies.guided import forwards
-from latentloom.nodes import decode_audio, empty_latents, encode_image, encode_text
+from latentloom.nodes import decode_audio, empty_latents, encode_image, encode_text, reference_pictures
 from latentloom.pipelines import stages
 from latentloom.pipelines.failures import NotFinite
 from latentloom.pipelines.forecast.memory import work_of
+from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.values import Image, Latents, Model, Sampling, from_plain, to_plain
 from support.tiny_rows import TINY_ROWS, request_of
 from support.told import Told
@@ -88,6 +91,28 @@ def test_a_first_frame_goes_to_the_text_and_to_the_canvas(
         stages.denoise({**asked, "conditioning": saw})
     with pytest.raises(ValueError, match="2 first frames: MiniMax H3 reads a text with one of them; give one"):
         encode_image(h3, Image(pixels=picture.repeat(2, 1, 1, 1)), width=48, height=32)
+
+
+def test_reference_pictures_are_painted_by_a_transformer_of_their_own_and_counted(
+    h3: Model, tmp_path: Path, picture: torch.Tensor
+) -> None:
+    canvas = dataclasses.replace(empty_latents(h3), width=48, height=32)
+    without, seen = (work_of(h3, canvas=canvas, text_length=0, num_references=num) for num in (0, 2))
+    assert seen.tokens == without.tokens + 2 * (2048 // 16) ** 2
+    assert len(without.transformers) == len(seen.transformers) == 1
+    pictures = reference_pictures(Image(pixels=picture))
+    first = encode_image(h3, Image(pixels=picture), width=48, height=32)
+    with pytest.raises(ValueError, match="a first frame and reference pictures, and the model takes one of both"):
+        encode_text(h3, "a", references=pictures, first_frame=first)
+    with pytest.raises(
+        ValueError, match="picture 1 is 64 x 320; give one of at least 64 pixels a side, at most 4 times"
+    ):
+        encode_text(h3, "a", references=reference_pictures(Image(pixels=torch.zeros(1, 320, 64, 3))))
+    folder = shutil.copytree(h3.folder, tmp_path / "h3", ignore=shutil.ignore_patterns("transformer_ref"))
+    alone = describe_model(str(folder), device="cpu")
+    assert stages.encode_text(model=alone, prompt="a").positive
+    with pytest.raises(ValueError, match=r"looks at reference pictures with transformer_ref, which .* lacks; pull"):
+        encode_text(alone, "a", references=pictures)
 
 
 def test_a_model_that_reads_the_text_alone_refuses_a_first_frame(model: Any) -> None:

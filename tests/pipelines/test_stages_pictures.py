@@ -152,6 +152,15 @@ def test_given_sigmas_are_those_of_the_stock_pipeline(model: Any, stock: Any, ca
     assert torch.equal(pixels(model("flux_schnell"), latents), channels_last(theirs))
 
 
+@pytest.mark.parametrize("family", ["flux", "qwen_image", "sd3"])
+def test_sigmas_that_are_shifted_are_those_of_a_stock_pipeline_that_shifts(
+    family: str, model: Any, stock: Any, canvas: Any, paint: Any
+) -> None:
+    how = {"sigmas": (1.0, 0.6, 0.3), "shift_sigmas": True}
+    theirs = stock(family)(**options_of(family, steps=3, sigmas=[1.0, 0.6, 0.3])).images
+    assert torch.equal(pixels(model(family), paint(model(family), canvas(family), sampling=how)), channels_last(theirs))
+
+
 @pytest.mark.parametrize(
     ("family", "kind", "scheduler", "sampling", "batch"),
     [

@@ -210,13 +210,19 @@ def cosmos_3(*, hears: bool = True) -> Any:
 
 def minimax_h3() -> Any:
     """50 layers of text are read, and the last is not; 40 latents of sound, of 200 samples, a second."""
+    from zoo.cases import tiny_transformer
+    from zoo.kandinsky import minimax_h3 as transformer
     from zoo.pipelines.minimax import h3_parts
 
     vae = {"decoder_num_layers": 1, "decoder_attention_head_dim": 8, "decoder_ffn_mult": 2}
     vae |= {"latents_mean": (0.1, -0.1, 0.2, 0.0), "latents_std": (1.5, 0.5, 1.0, 2.0)}
     sound = {"encoder_rates": (2, 4, 5, 5), "decoder_rates": (5, 5, 4, 2), "decoder_kernel_sizes": (9, 9, 8, 4)}
     sound |= {"decoder_dim": 32, "sampling_rate": 8000, "latents_mean": [0.1] * 6, "latents_std": [1.2] * 6}
-    return as_written("MiniMaxH3ModularPipeline", h3_parts(heads=4, patch=16, most=3, vae=vae, sound=sound))
+    parts = h3_parts(heads=4, patch=16, most=3, vae=vae, sound=sound)
+    parts["transformer_ref"] = tiny_transformer(transformer, heads=4, text_dim=16)
+    made = as_written("MiniMaxH3ModularPipeline", parts)
+    made.register_to_config(reference_image_short_edge=48)
+    return made
 
 
 TINY_ROWS: dict[str, TinyRow] = {
@@ -286,7 +292,7 @@ TINY_ROWS: dict[str, TinyRow] = {
         call={"spatio_temporal_guidance_blocks": [28], "frame_rate": 24.0},
     ),
     "ernie_image": TinyRow(make=lambda: tiny_of("ErnieImagePipeline").make(), guidance=4.0, text_length=2048),
-    "minimax_h3": TinyRow(make=minimax_h3, text_length=0, frames=124, width=48, height=32, steps=3),
+    "minimax_h3": TinyRow(make=minimax_h3, text_length=0, frames=124, width=48, height=32, steps=3, close=0.0),
     "cosmos_3": TinyRow(make=cosmos_3, guidance=3.0, text_length=0, frames=9, sound=True, call={"enable_sound": True}),
     "krea_2_turbo": TinyRow(make=lambda: krea_2(is_distilled=True)),
 }
@@ -303,7 +309,7 @@ TINY_ROWS |= {
 Those that take a mask are of `tiny_models`, and have tests of their own."""
 LOOKING = {
     **{"flux_2": 1, "flux_2_klein": 2, "flux_2_klein_base": 2, "flux_3": 1, "flux_3_distilled": 2},
-    **{"flux_kontext": 1, "qwen_image_21": 2, "qwen_image_21_turbo": 1},
+    **{"flux_kontext": 1, "qwen_image_21": 2, "qwen_image_21_turbo": 1, "minimax_h3": 2},
 }
 # Runs of models that may look at pictures, or not, with some.
 EDITS = {name: replace(TINY_ROWS[name], references=count) for name, count in LOOKING.items()}
