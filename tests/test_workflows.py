@@ -42,7 +42,11 @@ SECOND = {
     "qwen_image_21_edit": ["qwen_image_21_turbo"],
     "qwen_image_edit": ["qwen_image_edit"],
 }
-SOUND = {"minimax_h3", "minimax_h3_image_to_video"}  # what is saved has a sound as long as the video
+SOUND = {
+    "minimax_h3",
+    "minimax_h3_image_to_video",
+    "ltx_2_image_to_video",
+}  # what is saved has a sound as long as the video
 
 
 def test_all_of_them_are_here() -> None:

@@ -26,9 +26,11 @@ from .row import (
     check_channels,
     check_latents,
     check_text,
+    filmed,
     flat,
     has_frames,
     in_lists,
+    joined,
     latent_channels,
     latent_width,
     leaf_of,
@@ -123,10 +125,13 @@ class ByBlocks:
         if row.draws_picture:
             asked["generator"] = generators(seeds_of(request.seed, len(pixels)), request.noise)
         with contextlib.nullcontext() if row.draws_picture else most_likely(parts["vae"]):
-            outputs = self._handed_on(parts, block)
-            found = flat(_run(block, parts, asked, outputs=outputs))
-        if row.takes_image == "first_frame":
-            return None, found
+            make = functools.partial(_run, block, outputs=self._handed_on(parts, block))
+            if row.takes_image == "first_frame":
+                frames: Sequence[Any] = pixels.split(1)
+                if "image_crf" in block.inputs:
+                    parts, frames = filmed(parts, request.image.pixels)
+                return None, joined(flat(make(parts, {**asked, "image": one})) for one in frames)
+            found = flat(make(parts, asked))
         latents = found["image_latents"]
         return latents.squeeze(2) if latents.ndim == 5 else latents, {}  # B C H W
 

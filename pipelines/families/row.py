@@ -8,13 +8,14 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...parallel.errors import BadInput
 from ..values import as_bytes
-from .family import Card, Family, Line
+from .family import Card, Family, Line, Parts
 
 if TYPE_CHECKING:
     from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
@@ -213,6 +214,14 @@ def listed(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     return found
 
 
+def joined(each: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Of what was made of one picture after the other, with a row for each."""
+    import torch
+
+    found = list(each)
+    return {name: torch.cat([one[name] for one in found]) for name in found[0]}
+
+
 def in_lists(references: Mapping[str, Tensor], batch: int) -> dict[str, Any]:
     """References as the blocks made them: in a list for all pictures of a batch, else with a row for each."""
     found: dict[str, Any] = {}
@@ -234,6 +243,13 @@ def pictures(references: Sequence[Tensor], vae: Mapping[str, Any]) -> list[Any]:
             each = colours * alpha + 1 - alpha
         found.append(picture(as_bytes(each).cpu()))
     return found
+
+
+def filmed(parts: Parts, pixels: Tensor) -> tuple[Parts, list[Any]]:
+    """Pictures of B H W C for blocks that compress a first frame as a film's (LTX-2), and parts that have of the text
+    encoder, whose kind tells how much, the config alone."""
+    text_encoder = SimpleNamespace(config=SimpleNamespace(**parts["config"]("text_encoder")))
+    return {**parts, "text_encoder": text_encoder}, [picture(each) for each in as_bytes(pixels)]
 
 
 def picture(pixels: Tensor) -> Any:
@@ -274,11 +290,15 @@ def leaf_of(block: ModularPipelineBlocks, output: str) -> ModularPipelineBlocks:
 
 
 def repeated(embeddings: Mapping[str, Tensor], batch: int) -> dict[str, Tensor]:
-    """One prompt's embeddings, a row per picture: to diffusers' blocks each picture is its own prompt.
+    """One prompt's embeddings, or as many rows as pictures, a row per picture: to diffusers' blocks each picture is its
+    own prompt.
 
     The blocks could repeat the rows themselves, but not with a start picture each, nor the sizes given to RoPE.
     """
-    return {name: tensor.repeat_interleave(batch, dim=0) for name, tensor in embeddings.items()}
+    return {
+        name: tensor if len(tensor) == batch else tensor.repeat_interleave(batch, dim=0)
+        for name, tensor in embeddings.items()
+    }
 
 
 def warn_if_cut(tokenizer: Any, prompt: str, *, text_length: int) -> int:

@@ -226,7 +226,7 @@ LTX_2_CARD = replace(
 LTX_2 = Row(
     name="ltx_2",
     title="LTX-2",
-    pipelines=("LTX2Pipeline",),
+    pipelines=("LTX2Pipeline", "LTX2ImageToVideoPipeline"),
     variants=(Variant(LTX_2_CARD, "LTX2ModularPipeline"),),
     longest_text=1024,
     output="video",
@@ -235,6 +235,7 @@ LTX_2 = Row(
     patch=1,
     frame_multiple=8,
     guiders=("guider", "audio_guider"),
+    takes_image="first_frame",
     packed=True,
 )
 

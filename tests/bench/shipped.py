@@ -37,6 +37,7 @@ TINY = {
     "qwen_image_edit": ("qwen_image_edit",),
     "qwen_image_edit_plus": ("qwen_image_edit_plus",),
     "minimax_h3_image_to_video": ("minimax_h3",),
+    "ltx_2_image_to_video": ("ltx_2",),
 }
 HOLLOW = {"flux_text_to_image": "flux", "qwen_image": "qwen_image", "wan_text_to_video": "wan22"}
 FRAMES = {"minimax_h3": 124, "minimax_h3_image_to_video": 124}  # of a model that makes none shorter

@@ -36,14 +36,17 @@ from latentloom.pipelines.values import Image, Model, from_plain
 from latentloom.pipelines.whole.assembled import load_pipeline
 from support.tiny_rows import (
     EDITS,
+    FRAMED,
     NEGATIVE,
     PROMPT,
     SEED,
     TINY_ROWS,
     TinyRow,
+    first_frame,
     references,
     request_of,
     small_references,
+    tensor_of,
 )
 
 SPREAD = {
@@ -103,6 +106,8 @@ def ours(model: dict[str, Any], row: TinyRow) -> tuple[torch.Tensor, ...]:
 
 def looked_at(row: TinyRow) -> Any:
     """One is given as it is: of a list QwenImageEditPipeline shows the text encoder a picture that is not scaled."""
+    if row.has_frame:
+        return first_frame(row)
     pictures = references(row)
     return pictures[0] if len(pictures) == 1 else pictures or None
 
@@ -111,7 +116,8 @@ def classic(folder: Path, row: TinyRow) -> tuple[torch.Tensor, ...]:
     """What the folder's own pipeline gives, with weights that lie in memory as ours do: places change rounding."""
     if (folder / MODULAR_INDEX).exists():
         return modular(folder, row)
-    return called(load_pipeline(str(folder), dtype="fp32"), row)
+    pipeline = load_pipeline(str(folder), dtype="fp32")
+    return called(getattr(diffusers, row.stock)(**pipeline.components) if row.stock else pipeline, row)
 
 
 def modular(folder: Path, row: TinyRow, **given: Any) -> tuple[torch.Tensor, ...]:
@@ -175,6 +181,7 @@ RUNS = [
         pytest.param(name, row, marks=EDIT_VARIANTS.get(name, ()), id=f"{name}, pictures")
         for name, row in EDITS.items()
     ),
+    *(pytest.param(name, row, id=f"{name}, first frame") for name, row in FRAMED.items()),
 ]
 
 
@@ -187,7 +194,7 @@ def without_pictures(name: str, model: Any) -> tuple[torch.Tensor, ...]:
 @pytest.mark.parametrize(("name", "row"), RUNS)
 def test_stages_equal_the_classic_pipeline(name: str, row: TinyRow, model: Any, tiny: Any) -> None:
     alone = without_pictures(name, model)
-    mine = ours(model(name), row) if name in EDITS and row is EDITS[name] else alone
+    mine = alone if row is TINY_ROWS[name] else ours(model(name), row)
     for one, other in zip(mine, classic(tiny(name), row), strict=True):
         assert one.shape == other.shape
         assert float((one - other).abs().max()) <= row.close
@@ -249,6 +256,35 @@ def test_a_first_frame_that_the_text_encoder_sees_gives_what_the_modular_pipelin
     assert torch.equal(stages.decode_audio(model=model(name), latents=painted).waveform, sound)
 
 
+def test_first_frames_of_a_batch_give_what_the_modular_pipeline_gives_of_each(model: Any, tiny: Any) -> None:
+    """With diffusers' own guidance."""
+    name, row = "ltx_2", FRAMED["ltx_2"]
+    request = request_of(model(name), row)
+    both = torch.stack([tensor_of(first_frame(row)), tensor_of(first_frame(row)).flip(1)])
+    size = {"width": row.width, "height": row.height, "frames": row.frames}
+    latents = stages.encode_image(model=model(name), image=Image(pixels=both), **size)
+    painted = stages.denoise({**request, "latents": latents})
+    alone = stages.denoise(request)
+    assert painted.tensor is not None and alone.tensor is not None
+    assert float((painted.tensor[:1] - alone.tensor).abs().max() / alone.tensor.abs().max()) <= 1e-5
+    assert float((painted.tensor[:1] - painted.tensor[1:]).abs().max()) > 0.01
+    pipeline = diffusers.LTX2ModularPipeline(blocks_of(diffusers.LTX2ModularPipeline))
+    pipeline.update_components(**load_pipeline(str(tiny(name)), dtype="fp32").components)
+    given = {"max_sequence_length": row.text_length, "num_inference_steps": row.steps, "output_type": "pt"}
+    made = pipeline(
+        prompt=PROMPT,
+        negative_prompt=NEGATIVE,
+        image=first_frame(row),
+        height=row.height,
+        width=row.width,
+        num_frames=row.frames,
+        generator=generators([SEED]),
+        **given,
+    )
+    assert torch.equal(stages.decode(model=model(name), latents=alone).pixels, made.get("videos").movedim(2, -1))
+    assert torch.equal(stages.decode_audio(model=model(name), latents=alone).waveform, made.get("audio"))
+
+
 def test_a_model_that_starts_from_noise_refuses_a_picture(model: Any, picture: torch.Tensor) -> None:
     with pytest.raises(ValueError, match="Krea 2 makes pictures from text only here; take the picture away"):
         stages.encode_image(model=model("krea_2"), image=Image(pixels=picture))
@@ -291,6 +327,7 @@ def test_sizes_are_multiples_of_what_a_token_is_wide(model: Any) -> None:
     ("name", "row", "plans"),
     [
         *((name, TINY_ROWS[name], plans) for name, plans in SPREAD.items()),
+        *((name, row, SPREAD[name]) for name, row in FRAMED.items()),
         *(
             pytest.param(
                 name,
@@ -301,7 +338,7 @@ def test_sizes_are_multiples_of_what_a_token_is_wide(model: Any) -> None:
             for name, plans in SPREAD_EDITS.items()
         ),
     ],
-    ids=lambda each: f"{each.references} pictures" if isinstance(each, TinyRow) else None,
+    ids=lambda each: f"{each.references + each.has_frame} pictures" if isinstance(each, TinyRow) else None,
 )
 def test_two_ranks_give_what_one_gives(name: str, row: TinyRow, plans: tuple[str, ...], model: Any, pair: Any) -> None:
     request = request_of(model(name), row)

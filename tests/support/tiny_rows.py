@@ -11,7 +11,7 @@ from typing import Any
 from unittest import mock
 
 from latentloom.pipelines.families.rows import ROWS
-from latentloom.pipelines.values import to_plain
+from latentloom.pipelines.values import Image, to_plain
 from zoo.pipelines import tiny_of
 
 PROMPT, NEGATIVE = "a red circle above a blue square", "bad"
@@ -34,6 +34,7 @@ class TinyRow:
     steps: int = STEPS
     passes: int = STEPS  # how many steps are told of these
     references: int = 0  # how many pictures it looks at beside the prompt, each of another size
+    has_frame: bool = False  # whether a picture is its first frame
     call: dict[str, Any] = field(default_factory=dict[str, Any])  # what else the classic call takes
     stock: str = ""  # the classic pipeline's class, where it is not that of the folder
     # How far our pixels may be from the classic pipeline's, which are from 0 to 1; 1.0 is another picture. More than
@@ -49,7 +50,16 @@ def request_of(model: dict[str, Any], row: TinyRow) -> dict[str, Any]:
     text: dict[str, Any] = {"prompt": PROMPT, "negative_prompt": negative, "text_length": row.text_length}
     if row.references:
         text["references"] = {"pictures": list(map(tensor_of, references(row)))}
-    canvas = {"family": model["family"], "width": row.width, "height": row.height, "frames": row.frames}
+    canvas: dict[str, Any] = {
+        "family": model["family"],
+        "width": row.width,
+        "height": row.height,
+        "frames": row.frames,
+    }
+    if row.has_frame:
+        given = {name: canvas[name] for name in ("width", "height", "frames")}
+        first = Image(pixels=tensor_of(first_frame(row))[None])
+        canvas = to_plain(stages.encode_image(model=model, image=first, **given))
     return {
         "model": model,
         "conditioning": to_plain(stages.encode_text(model=model, **text)),
@@ -66,6 +76,13 @@ def references(row: TinyRow) -> list[Any]:
     from zoo.pipelines.tiny import picture
 
     return [picture(width, 64, seed=width) for width in (64, 112)[: row.references]]
+
+
+def first_frame(row: TinyRow) -> Any:
+    """A PIL picture of the video's size."""
+    from zoo.pipelines.tiny import picture
+
+    return picture(row.width, row.height)
 
 
 @contextlib.contextmanager
@@ -246,3 +263,5 @@ LOOKING = {
 }
 # Runs of models that may look at pictures, or not, with some.
 EDITS = {name: replace(TINY_ROWS[name], references=count) for name, count in LOOKING.items()}
+# Runs of models that may be given a video's first frame, with one.
+FRAMED = {"ltx_2": replace(TINY_ROWS["ltx_2"], has_frame=True, stock="LTX2ImageToVideoPipeline")}
