@@ -5,6 +5,7 @@ Sides are multiples of what the VAE and the transformer's patches take together,
 
 from __future__ import annotations
 
+import functools
 import math
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from .families import FAMILIES, ROWS
 from .families.row import LEVELS
 from .models.describe import card_of, filled
 from .models.facts import family_size_multiple
-from .models.folder import read_index
+from .models.folder import read_config, read_index
 from .values import Latents, Mask, Model, References
 
 if TYPE_CHECKING:
@@ -289,7 +290,8 @@ def why_no_steps(model: Model, steps: int) -> str:
         return ""
     if steps < row.least_steps:
         return worded("steps is {}; {} needs {} or more", steps, row.title, row.least_steps)
-    levels = read_index(Path(model.folder)).get(LEVELS)
+    index, config = read_index(Path(model.folder)), functools.partial(read_config, Path(model.folder))
+    levels = index.get(LEVELS) or row.variant(index, config).sigmas
     if levels and steps != len(levels):
         return worded(
             "steps is {}, but {} was distilled for {} noise levels of its own; set steps to 0, or "

@@ -4,6 +4,7 @@ by_blocks: The stage functions of a family that is a row: groups of its blocks, 
 family: What a model family is: data that says which folders it reads and what it needs, and four stage functions.
 flux: FLUX.1 (dev, schnell, and the built-in bobbin): pictures from text or from a picture.
 flux_denoiser: FLUX's denoiser through a guider: modular FLUX has none, and so knows no negative prompt.
+ltx_blocks: What LTX-2's blocks want that no other row's do.
 row: A family as a row of data, and what its blocks take and give: made of what our values hold, checked, and back.
 rows: The families that are rows.
 wan: Wan 2.1 and 2.2: videos from text, or from text and a first frame; 2.2 has two experts, for high and low noise.

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 from ..signatures.table import blocks_of
 from ..values import Sampling, as_bytes
 from .family import Family, OnStep, Parts, of_several
+from .ltx_blocks import drawn, filmed
 from .row import (
     Row,
     check_channels,
     check_latents,
     check_text,
-    filmed,
     flat,
     has_frames,
     in_lists,
@@ -102,8 +102,7 @@ class ByBlocks:
         from ..denoising.guidance import guider
 
         on = guider(2.0, Sampling())  # that both prompts are encoded, whatever guidance follows
-        outputs = self._handed_on(parts, block)
-        return flat(_run(block, {**parts, "guider": on}, asked, outputs=outputs))
+        return flat(_run(block, {**parts, "guider": on}, asked, outputs=self._handed_on(parts, block)))
 
     def encode_image(self, parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dict[str, Tensor]]:
         """The most likely latents, so they depend on no seed; or those that are drawn by a seed."""
@@ -232,7 +231,7 @@ class ByBlocks:
         from ..denoising.guidance import guider, own_guiders
         from ..denoising.schedulers import choose
 
-        row, sampling = self.row, request.sampling
+        row, sampling = self.row, self.row.walked(request.sampling, parts)
         found = {"scheduler": choose(parts.get("scheduler") or made_by_config(block.block, "scheduler"), sampling)}
         order = found["scheduler"].order  # how often the solver asks the model in a step
         if "audio_scheduler" in parts:
@@ -264,6 +263,7 @@ class ByBlocks:
             "batch_size": len(tensor),
             "dtype": tensor.dtype,
             "output_type": "pt",
+            "generator": drawn(latents) if self.row.decoders else None,
         }
         pixels = _run(block, parts, given, outputs=(name,))[name]
         return pixels.movedim(1 if self.row.output == "image" else 2, -1)  # B H W C, B F H W C
@@ -336,8 +336,7 @@ def _keyframe(block: Assembly, parts: Parts, request: EncodeImage) -> dict[str, 
     """What the denoise block is told of a video's first frame, and the frame itself for the text's: bytes 1 H W C."""
     frame = as_bytes(request.image.pixels).cpu()
     asked = {"image": picture(frame[0]), "width": request.width, "height": request.height}
-    found = _run(block, parts, asked, outputs=("condition_latents",))
-    return {**flat(found), FRAME: frame}
+    return {**flat(_run(block, parts, asked, outputs=("condition_latents",))), FRAME: frame}
 
 
 def _run(

@@ -10,7 +10,6 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...parallel.errors import BadInput
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
     from torch import Tensor
 
-    from ..values import Latents
+    from ..values import Latents, Sampling
 
 logger = logging.getLogger("latentloom")
 
@@ -57,6 +56,7 @@ class Variant:
     # value must be, as a function.
     when: Mapping[str, Any] = field(default_factory=dict[str, Any])
     marked_by: str = ""  # an entry of model_index.json that only it has
+    sigmas: tuple[float, ...] = ()  # the noise levels that it was distilled for, where its index does not say them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +79,7 @@ class Row(Line):
     denoiser: Callable[[], ModularPipelineBlocks] | None = None
     image: tuple[str, ...] = ("vae",)
     denoise: tuple[str, ...] = ("transformer", "scheduler")
+    decoders: tuple[str, ...] = ()  # what else decodes its pixels
     sound: tuple[str, ...] = ()  # what decoding its sound loads; none of a row without sound
     least_steps: int = 1
     one_by_one: bool = False  # whether its blocks make one video at a time
@@ -116,9 +117,14 @@ class Row(Line):
         likely = named if len(named) == 1 else [each for each in self.variants if _fits(each, index, config)]
         found = likely[0]
         own: dict[str, Any] = {"text_length": self.longest_text} if self.text_is_fixed else {}
-        if levels := index.get(LEVELS):
+        if levels := index.get(LEVELS) or found.sigmas:
             own["steps"] = len(levels)
         return replace(found, card=replace(found.card, **own))
+
+    def walked(self, sampling: Sampling, parts: Parts) -> Sampling:
+        """As asked for, through the levels that the model was distilled for where neither these nor a shift is."""
+        own = self.variant(parts["model_index"], parts["config"]).sigmas
+        return replace(sampling, sigmas=own) if own and not (sampling.sigmas or sampling.shift) else sampling
 
     @functools.cached_property
     def family(self) -> Family:
@@ -129,7 +135,7 @@ class Row(Line):
                 "encode_text": self.text,
                 "encode_image": self.image if self.takes_image != "nothing" or self.references[1] else (),
                 "denoise": self.denoise,
-                "decode": ("vae",),
+                "decode": ("vae", *self.decoders),
                 **({"decode_audio": self.sound} if self.sound else {}),
             },
             "card": lambda index, config: self.variant(index, config).card,
@@ -243,13 +249,6 @@ def pictures(references: Sequence[Tensor], vae: Mapping[str, Any]) -> list[Any]:
             each = colours * alpha + 1 - alpha
         found.append(picture(as_bytes(each).cpu()))
     return found
-
-
-def filmed(parts: Parts, pixels: Tensor) -> tuple[Parts, list[Any]]:
-    """Pictures of B H W C for blocks that compress a first frame as a film's (LTX-2), and parts that have of the text
-    encoder, whose kind tells how much, the config alone."""
-    text_encoder = SimpleNamespace(config=SimpleNamespace(**parts["config"]("text_encoder")))
-    return {**parts, "text_encoder": text_encoder}, [picture(each) for each in as_bytes(pixels)]
 
 
 def picture(pixels: Tensor) -> Any:

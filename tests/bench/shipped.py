@@ -38,9 +38,12 @@ TINY = {
     "qwen_image_edit_plus": ("qwen_image_edit_plus",),
     "minimax_h3_image_to_video": ("minimax_h3",),
     "ltx_2_image_to_video": ("ltx_2",),
+    "ltx_25": ("ltx_25",),
+    "ltx_25_image_to_video": ("ltx_25",),
 }
 HOLLOW = {"flux_text_to_image": "flux", "qwen_image": "qwen_image", "wan_text_to_video": "wan22"}
 FRAMES = {"minimax_h3": 124, "minimax_h3_image_to_video": 124}  # of a model that makes none shorter
+STEPS = {"ltx_25": 8, "ltx_25_image_to_video": 8}  # of a model that takes no other number
 FRAME = FOLDER / "frame.png"
 
 
@@ -106,7 +109,8 @@ def small_settings(file: Path) -> Iterator[tuple[str, dict[str, object]]]:
     """(family, values of params) for each of its tiny models, small and of few steps; ("", {}) for the built-in one."""
     params = json.loads(file.read_text())["params"]
     for family in TINY.get(file.stem, ()):
-        small: dict[str, object] = {"source": FOLDER / family, "steps": 2, "width": 64, "height": 64}
+        small: dict[str, object] = {"source": FOLDER / family, "steps": STEPS.get(file.stem, 2)}
+        small |= {"width": 64, "height": 64}
         small |= dict.fromkeys({"image", "image_2"} & params.keys(), FRAME)
         small |= {"frames": FRAMES.get(file.stem, 9)} if "frames" in params else {}
         yield family, small

@@ -64,7 +64,7 @@ SPREAD_EDITS = {
 }
 # Rows whose stages are those of another one here.
 VARIANTS = dict.fromkeys(
-    ("flux_2_klein", "flux_3_distilled", "krea_2_turbo", "qwen_image_21_turbo"), pytest.mark.by_hand
+    ("flux_2_klein", "flux_3_distilled", "krea_2_turbo", "qwen_image_21_turbo", "ltx_25_full"), pytest.mark.by_hand
 )
 EDIT_VARIANTS = dict.fromkeys(("flux_2_klein_base", "flux_3_distilled", "qwen_image_21_turbo"), pytest.mark.by_hand)
 
@@ -283,6 +283,27 @@ def test_first_frames_of_a_batch_give_what_the_modular_pipeline_gives_of_each(mo
     )
     assert torch.equal(stages.decode(model=model(name), latents=alone).pixels, made.get("videos").movedim(2, -1))
     assert torch.equal(stages.decode_audio(model=model(name), latents=alone).waveform, made.get("audio"))
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_a_decoder_that_denoises_gives_what_diffusers_gives_by_the_video_s_seed(model: Any, tiny: Any) -> None:
+    name, row = "ltx_25_decoded", TINY_ROWS["ltx_25"]
+    request = request_of(model(name), row)
+    painted = stages.denoise({**request, "latents": {**request["latents"], "batch": 2}})
+    mine = stages.decode(model=model(name), latents=painted).pixels
+    found = inspect_model(tiny(name)).components
+    parts = {each: load_component(found[each], dtype="fp32") for each in ("diffusion_decoder", "scheduler", "vae")}
+    whole = diffusers.LTX2VideoDiffusionDecodePipeline(**parts)
+    made = whole(painted.tensor, generator=generators([SEED, SEED + 1]), output_type="pt").frames
+    assert torch.equal(mine, made.movedim(2, -1))
+    again = stages.decode(model=model(name), latents=dataclasses.replace(painted, seeds=(SEED, SEED))).pixels
+    assert torch.equal(again[0], mine[0]) and not torch.equal(again[1], mine[1])
+
+
+def test_a_distilled_video_model_takes_no_other_number_of_steps(model: Any) -> None:
+    request = request_of(model("ltx_25"), TINY_ROWS["ltx_25"])
+    with pytest.raises(ValueError, match="distilled for 8 noise levels of its own; set steps to 0"):
+        stages.denoise({**request, "steps": 3})
 
 
 def test_a_model_that_starts_from_noise_refuses_a_picture(model: Any, picture: torch.Tensor) -> None:

@@ -25,7 +25,7 @@ from diffusers import (
 from transformers import CLIPTextModel, CLIPTextModelWithProjection
 
 from support.tiny_parts import clip, clip_pictures, clip_vision, euler, fill, image_vae, qwen_vl, t5, wan_parts, wan_vae
-from support.tiny_rows import TINY_ROWS
+from support.tiny_rows import TINY_ROWS, ltx_25_decoded
 from support.tiny_tokenizers import clip_tokenizer, qwen_tokenizer, t5_tokenizer
 
 
@@ -33,7 +33,7 @@ def write_tiny(family: str, folder: Path | str) -> Path:
     """Write the model of that family into `folder`; the same family always gives the same weights."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        pipeline = (FAMILIES.get(family) or TINY_ROWS[family].make)()
+        pipeline = (FAMILIES.get(family) or OTHERS.get(family) or TINY_ROWS[family].make)()
     fill(pipeline)
     options = {"overwrite_modular_index": True} if isinstance(pipeline, ModularPipeline) else {}
     pipeline.save_pretrained(str(folder), **options)
@@ -162,6 +162,7 @@ FAMILIES: dict[str, Callable[[], DiffusionPipeline]] = {
     "wan22": wan22,
     "wan22_i2v": wan22_i2v,
 }
+OTHERS = {"ltx_25_decoded": ltx_25_decoded}  # of rows, that another model of theirs stands for
 
 
 def _wan_transformer(in_channels: int, **image: int) -> WanTransformer3DModel:

@@ -10,12 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
-from latentloom.pipelines.families.rows import ROWS
+from latentloom.pipelines.families.rows import LTX_SIGMAS, ROWS
 from latentloom.pipelines.values import Image, to_plain
 from zoo.pipelines import tiny_of
 
 PROMPT, NEGATIVE = "a red circle above a blue square", "bad"
 SEED, STEPS = 5, 2
+# What the classic pipeline of LTX-2 guides by beside guidance, off.
+UNGUIDED = dict.fromkeys(("stg_scale", "audio_stg_scale", "guidance_rescale", "audio_guidance_rescale"), 0.0)
+UNGUIDED |= dict.fromkeys(("audio_guidance_scale", "modality_scale", "audio_modality_scale"), 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +196,31 @@ def minimax_h3() -> Any:
     return as_written("MiniMaxH3ModularPipeline", h3_parts(heads=4, patch=16, most=3, vae=vae, sound=sound))
 
 
+def ltx_25(*, is_distilled: bool = True) -> Any:
+    from support.tiny_parts import euler
+
+    made = zoo("ltx", "THIRD", "LTX2Pipeline")
+    made.scheduler = euler(shift=1.0, dynamic=not is_distilled)
+    return made
+
+
+def ltx_25_decoded() -> Any:
+    """With the decoder that denoises pixels: 8 latents, 32 pixels and 8 frames each."""
+    from diffusers import LTX2VideoDiffusionDecoderModel
+
+    decoder = LTX2VideoDiffusionDecoderModel(
+        latent_channels=8,
+        decoder_head_dim=16,
+        decoder_stage_channels=(64, 32, 16, 16, 16),
+        decoder_stage_depths=(1, 1, 1, 1, 1),
+        decoder_upsample_channel_reductions=(2, 2, 1, 1),
+        decoder_stage_kernels=((3, 1, 1), (3, 3, 3), (3, 3, 3), (3, 3, 3)),
+        decoder_stage5_kernel=(3, 3, 3),
+        decoder_t_emb_dim=16,
+    )
+    return as_written("LTX25ModularPipeline", {**ltx_25().components, "diffusion_decoder": decoder})
+
+
 TINY_ROWS: dict[str, TinyRow] = {
     "z_image": TinyRow(make=lambda: z_image(shift=6.0), guidance=4.0, close=3e-5),
     "z_image_turbo": TinyRow(make=lambda: z_image(shift=3.0)),
@@ -236,6 +264,24 @@ TINY_ROWS: dict[str, TinyRow] = {
     "ltx": TinyRow(make=lambda: tiny_of("LTXPipeline").make(), guidance=3.0, frames=9, width=96, height=64),
     "ltx_2": TinyRow(
         make=lambda: tiny_of("LTX2Pipeline").make(),
+        guidance=3.0,
+        frames=9,
+        width=96,
+        height=64,
+        call={"spatio_temporal_guidance_blocks": [28], "frame_rate": 24.0},
+    ),
+    "ltx_25": TinyRow(
+        make=ltx_25,
+        off=1.0,
+        frames=9,
+        width=96,
+        height=64,
+        steps=8,
+        passes=8,
+        call={"sigmas": list(LTX_SIGMAS), "frame_rate": 24.0, **UNGUIDED},
+    ),
+    "ltx_25_full": TinyRow(
+        make=lambda: ltx_25(is_distilled=False),
         guidance=3.0,
         frames=9,
         width=96,
