@@ -5,7 +5,6 @@ Sides are multiples of what the VAE and the transformer's patches take together,
 
 from __future__ import annotations
 
-import functools
 import math
 from functools import lru_cache
 from pathlib import Path
@@ -14,10 +13,9 @@ from typing import TYPE_CHECKING, Literal
 from ..parallel.errors import BadInput
 from ..parallel.wording import worded
 from .families import FAMILIES, ROWS
-from .families.row import LEVELS
 from .models.describe import card_of, filled
-from .models.facts import family_size_multiple
-from .models.folder import read_config, read_index
+from .models.facts import family_size_multiple, levels_of
+from .models.folder import read_index
 from .values import Latents, Mask, Model, References
 
 if TYPE_CHECKING:
@@ -290,8 +288,7 @@ def why_no_steps(model: Model, steps: int) -> str:
         return ""
     if steps < row.least_steps:
         return worded("steps is {}; {} needs {} or more", steps, row.title, row.least_steps)
-    index, config = read_index(Path(model.folder)), functools.partial(read_config, Path(model.folder))
-    levels = index.get(LEVELS) or row.variant(index, config).sigmas
+    levels = levels_of(row, Path(model.folder))
     if levels and steps != len(levels):
         return worded(
             "steps is {}, but {} was distilled for {} noise levels of its own; set steps to 0, or "

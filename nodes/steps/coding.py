@@ -15,7 +15,7 @@ from ...pipelines.values import Audio, Conditioning, Depth, Image, Latents, Mode
 from ..files.resize import check_area, cover, size_like
 from ..files.workspace import HERE, SMALLER, Workspace
 from ..graph.signature import read_spec
-from ..graph.sketch import Asked, Given, Made, Reading, Seen, Text, Unknown, if_known
+from ..graph.sketch import Asked, Empty, Given, Made, Reading, Seen, Text, Unknown, if_known
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
 from .denoising import canvas_means, canvas_refusals, canvas_sketch, noise_recipe
@@ -134,11 +134,12 @@ def references_sketch(given: Given) -> Seen:
 
 def image_sketch(given: Given) -> Latents:
     """The picture is not read: where its shape would count, the model's own size stands for it. A first frame that the
-    text encoder sees as well is there, without what it holds.
+    text encoder sees as well is there, without what it holds; a first frame begins from noise.
     """
     canvas, family = canvas_sketch(given, batch=1), FAMILIES[given.value("model").family]
     extras: dict[str, Any] = {"first_frame": None} if family.reads_frame else {}
-    return dataclasses.replace(canvas, extras=extras)
+    kind = Empty if family.takes_image == "first_frame" else Latents
+    return kind(**{**vars(canvas), "extras": extras})
 
 
 # ---- Decode, Decode Video, Decode Audio and Video Frames: from latents to what can be seen and heard.

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ..signatures.table import blocks_of
 from ..values import Sampling, as_bytes
 from .family import Family, OnStep, Parts, of_several
-from .ltx_blocks import drawn, filmed
+from .ltx_blocks import as_it_is, drawn, filmed, second_pass, upscaled
 from .row import (
     Row,
     check_channels,
@@ -68,6 +68,7 @@ class ByBlocks:
     assemblies: dict[Hashable, Assembly] = dataclasses.field(
         default_factory=dict[Hashable, "Assembly"], compare=False, repr=False
     )
+    upscale = staticmethod(upscaled)  # of a row with an upsampler
 
     @property
     def FAMILY(self) -> Family:
@@ -153,9 +154,8 @@ class ByBlocks:
         if not self.row.one_by_one:
             tensor, sound = self._painted(parts, request, generators, on_step)
             return tensor if sound is None else (tensor, sound)
-        count = len(generators)
         each = [
-            self._painted(parts, request, [generator], of_several(on_step, place, count))
+            self._painted(parts, request, [generator], of_several(on_step, place, len(generators)))
             for place, generator in enumerate(generators)
         ]
         tensor = torch.cat([tensor for tensor, _ in each])
@@ -188,7 +188,7 @@ class ByBlocks:
         with unmasked(parts["transformer"], row.text_mask, given):
             found = _run(
                 block,
-                {**parts, **self._walkers(parts, block, request)},
+                {**parts, **self._walkers(parts, block, request), **as_it_is(parts, latents)},
                 given,
                 outputs=("latents", "audio_latents") if row.sound else ("latents",),
                 on_step=on_step,
@@ -222,7 +222,8 @@ class ByBlocks:
         if row.distilled:
             given[row.distilled] = request.distilled_guidance
         if latents.tensor is not None:
-            given |= {"image_latents": latents.tensor, "strength": request.strength}
+            start = {"image_latents": latents.tensor, "strength": request.strength}
+            given |= second_pass(latents, request.sampling) if row.beside else start
         return given
 
     def _walkers(self, parts: Parts, block: Assembly, request: Denoise) -> dict[str, Any]:

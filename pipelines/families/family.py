@@ -8,7 +8,7 @@ reads a component's config by its name, and `"shells"`, which stand for the comp
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ...parallel.wording import worded
@@ -62,6 +62,8 @@ class Line:
     latent_frames: int = 1  # how many frames of latents `frame_multiple` frames are
     fps: float = 0.0  # frames a second of all its videos; 0 where that is a choice
     takes_mask: bool = False  # whether a part of the start picture can be kept while the rest is painted anew
+    # By name (library, class) of what its makers publish beside the parts that an index names.
+    beside: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     references: tuple[int, int] = (0, 0)  # the fewest and the most pictures that it looks at beside a prompt
 
 
@@ -136,6 +138,10 @@ class FamilyModule(Protocol):
 
     def decode_audio(self, parts: Parts, request: DecodeAudio, *, sound: Tensor) -> tuple[Tensor, int]:
         """Of a family with sound: B C S in -1..1, and samples a second; `sound` is that of the latents."""
+        ...
+
+    def upscale(self, parts: Parts, tensor: Tensor) -> Tensor:
+        """Of one that has a second pass: latents B C F H W of twice the height and width, in fp32."""
         ...
 
     def encode_references(self, parts: Parts, references: Sequence[Tensor]) -> dict[str, Tensor]:

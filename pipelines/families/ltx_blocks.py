@@ -1,7 +1,10 @@
-"""What LTX-2's blocks want that no other row's do: a first frame like a film's, noise for a decoder that denoises."""
+"""What LTX-2 has that no other row does: a first frame like a film's, noise for a decoder that denoises, and a second
+pass: latents made larger by its upsampler, noised again in part, and denoised.
+"""
 
 from __future__ import annotations
 
+import copy
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +14,10 @@ from .row import picture
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-    from ..values import Latents
+    from ..values import Latents, Sampling
     from .family import Parts
 
-# B videos, H W height and width in pixels, C channels
+# B videos, F frames, H W height and width, C channels, S tokens
 
 
 def filmed(parts: Parts, pixels: Tensor) -> tuple[Parts, list[Any]]:
@@ -29,3 +32,33 @@ def drawn(latents: Latents) -> list[Generator]:
     from ..denoising.noise import generators
 
     return generators(latents.seeds)
+
+
+def upscaled(parts: Parts, tensor: Tensor) -> Tensor:
+    """Latents B C F H W, and of twice the height and width, both as a denoise has them."""
+    from diffusers.pipelines.ltx2.pipeline_ltx2_latent_upsample import LTX2LatentUpsamplePipeline
+
+    vae = parts["vae"]
+    whole = LTX2LatentUpsamplePipeline(vae=vae, latent_upsampler=parts["latent_upsampler"])
+    made = whole(latents=tensor.float(), latents_normalized=True, output_type="latent").frames.float()
+    mean, deviation = (each.float().view(1, -1, 1, 1, 1) for each in (vae.latents_mean, vae.latents_std))
+    return (made - mean) * vae.config.scaling_factor / deviation
+
+
+def second_pass(latents: Latents, sampling: Sampling) -> dict[str, Any]:
+    """What the denoise block begins with: tokens of finished latents, and how much noise is to be mixed in."""
+    assert latents.tensor is not None and latents.sound is not None
+    tokens = latents.tensor.float().flatten(2).mT  # B S C
+    sound = latents.sound.to(tokens.device, tokens.dtype)
+    return {"latents": tokens, "audio_latents": sound, "noise_scale": sampling.sigmas[0]}
+
+
+def as_it_is(parts: Parts, latents: Latents) -> Parts:
+    """An audio VAE by whose numbers the finished latents of a sound, which are normal already, stay as they are."""
+    import torch
+
+    if latents.sound is None:
+        return {}
+    vae = copy.copy(parts["shells"]["audio_vae"])
+    vars(vae).update(latents_mean=torch.zeros(1), latents_std=torch.ones(1))
+    return {"audio_vae": vae}

@@ -137,6 +137,7 @@ class Row(Line):
                 "denoise": self.denoise,
                 "decode": ("vae", *self.decoders),
                 **({"decode_audio": self.sound} if self.sound else {}),
+                **({"upscale": ("vae", *(f"{name}?" for name in self.beside))} if self.beside else {}),
             },
             "card": lambda index, config: self.variant(index, config).card,
             "size_multiple": lambda config: self.patch * latent_width(config("vae")),

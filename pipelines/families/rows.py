@@ -243,6 +243,7 @@ LTX_2 = Row(
     output="video",
     text=("tokenizer", "text_encoder", "connectors"),
     decoders=("diffusion_decoder?",),
+    beside={"latent_upsampler": ("ltx2", "LTX2LatentUpsamplerModel")},
     sound=("audio_vae", "vocoder"),
     patch=1,
     frame_multiple=8,

@@ -40,11 +40,25 @@ TINY = {
     "ltx_2_image_to_video": ("ltx_2",),
     "ltx_25": ("ltx_25",),
     "ltx_25_image_to_video": ("ltx_25",),
+    "ltx_2_two_passes": ("ltx_2_larger",),
+    "ltx_25_two_passes": ("ltx_25_larger",),
+    "ltx_25_image_two_passes": ("ltx_25_larger",),
 }
 HOLLOW = {"flux_text_to_image": "flux", "qwen_image": "qwen_image", "wan_text_to_video": "wan22"}
 FRAMES = {"minimax_h3": 124, "minimax_h3_image_to_video": 124}  # of a model that makes none shorter
 STEPS = {"ltx_25": 8, "ltx_25_image_to_video": 8}  # of a model that takes no other number
-FRAME = FOLDER / "frame.png"
+FRAME, LORA = FOLDER / "frame.png", FOLDER / "lora.safetensors"
+
+
+def write_lora(path: Path) -> Path:
+    """Of the tiny LTX-2."""
+    import torch
+    from safetensors.torch import save_file
+
+    layer = "transformer.transformer_blocks.0.attn1.to_q"
+    weights = {f"{layer}.lora_A.weight": torch.full((2, 24), 0.1), f"{layer}.lora_B.weight": torch.full((24, 2), 0.1)}
+    save_file(weights, path)
+    return path
 
 
 def prepare(shipped: Path) -> list[Path]:
@@ -109,8 +123,9 @@ def small_settings(file: Path) -> Iterator[tuple[str, dict[str, object]]]:
     """(family, values of params) for each of its tiny models, small and of few steps; ("", {}) for the built-in one."""
     params = json.loads(file.read_text())["params"]
     for family in TINY.get(file.stem, ()):
-        small: dict[str, object] = {"source": FOLDER / family, "steps": STEPS.get(file.stem, 2)}
-        small |= {"width": 64, "height": 64}
+        small: dict[str, object] = {"source": FOLDER / family, "width": 64, "height": 64}
+        small |= {"steps": STEPS.get(file.stem, 2)} if "steps" in params else {}
+        small |= {"lora": write_lora(LORA)} if "lora" in params else {}
         small |= dict.fromkeys({"image", "image_2"} & params.keys(), FRAME)
         small |= {"frames": FRAMES.get(file.stem, 9)} if "frames" in params else {}
         yield family, small

@@ -25,7 +25,7 @@ from diffusers import (
 from transformers import CLIPTextModel, CLIPTextModelWithProjection
 
 from support.tiny_parts import clip, clip_pictures, clip_vision, euler, fill, image_vae, qwen_vl, t5, wan_parts, wan_vae
-from support.tiny_rows import TINY_ROWS, ltx_25_decoded
+from support.tiny_rows import TINY_ROWS, ltx_25_decoded, write_upsampler
 from support.tiny_tokenizers import clip_tokenizer, qwen_tokenizer, t5_tokenizer
 
 
@@ -37,6 +37,8 @@ def write_tiny(family: str, folder: Path | str) -> Path:
     fill(pipeline)
     options = {"overwrite_modular_index": True} if isinstance(pipeline, ModularPipeline) else {}
     pipeline.save_pretrained(str(folder), **options)
+    if family.endswith("_larger"):
+        write_upsampler(Path(folder))
     return Path(folder)
 
 
@@ -162,7 +164,9 @@ FAMILIES: dict[str, Callable[[], DiffusionPipeline]] = {
     "wan22": wan22,
     "wan22_i2v": wan22_i2v,
 }
-OTHERS = {"ltx_25_decoded": ltx_25_decoded}  # of rows, that another model of theirs stands for
+# Of rows, that another model of theirs stands for; with an upsampler those called `larger`.
+OTHERS = {"ltx_25_decoded": ltx_25_decoded}
+OTHERS |= {f"{name}_larger": TINY_ROWS[name].make for name in ("ltx_2", "ltx_25")}
 
 
 def _wan_transformer(in_channels: int, **image: int) -> WanTransformer3DModel:

@@ -7,6 +7,7 @@ import contextlib
 import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -219,6 +220,18 @@ def ltx_25_decoded() -> Any:
         decoder_t_emb_dim=16,
     )
     return as_written("LTX25ModularPipeline", {**ltx_25().components, "diffusion_decoder": decoder})
+
+
+def write_upsampler(folder: Path) -> Path:
+    """Into the folder of a tiny LTX-2, beside what its index names, as its makers have it."""
+    import torch
+    from diffusers.pipelines.ltx2.latent_upsampler import LTX2LatentUpsamplerModel
+
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        made = LTX2LatentUpsamplerModel(in_channels=8, mid_channels=32, num_blocks_per_stage=1)
+    made.save_pretrained(str(folder / "latent_upsampler"))
+    return folder
 
 
 TINY_ROWS: dict[str, TinyRow] = {
