@@ -1,1 +1,1 @@
-import{Dc as r,Ec as e}from"./loom.chunk.MJOEXYHM.js";r(new URL(import.meta.url).searchParams.get("v")??"");export{e as mount};
+import{Dc as r,Ec as e}from"./loom.chunk.6NMBECXN.js";r(new URL(import.meta.url).searchParams.get("v")??"");export{e as mount};
