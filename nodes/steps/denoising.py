@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -193,29 +192,6 @@ def upscale_latents(
     return dataclasses.replace(latents, width=width, height=height, tensor=large)
 
 
-@checked
-def upscale_by_model(
-    model: Model,
-    latents: Latents,
-    *,
-    first_frame: Annotated[Image | None, "The first frame once more, encoded in the larger size"] = None,
-    progress: Progress = SILENT,
-) -> Latents:
-    """Denoised latents made twice as wide and high by the model's own upsampler, for a second denoise (LTX-2).
-
-    How far that one noises them again is the first of the sigmas of its Sampler Options.
-    """
-    from ...pipelines import placement
-
-    made = placement.upscale(requests.Upscale(model=model, latents=latents), progress)
-    if first_frame is None:
-        return made
-    size = {"width": made.width, "height": made.height}
-    frame = Image(pixels=cover(first_frame.pixels, **size))
-    asked = requests.EncodeImage(model=model, image=frame, **size, frames=made.frames, fps=made.fps)
-    return dataclasses.replace(made, extras=placement.encode_image(asked, progress).extras)
-
-
 def empty_refusals(given: Given) -> dict[str, str | Refusal]:
     card = card_of(given.value("model"))
     return canvas_refusals(given, own=(0, 0) if given.has("like") else (card.width, card.height))
@@ -294,13 +270,5 @@ NODES = {
         category="latents",
         sketch=upscale_sketch,
         refuses=lambda given: {"latents": NOTHING if isinstance(given.value("latents"), Empty) else ""},
-    ),
-    "LoomUpscaleByModel": read_spec(
-        upscale_by_model,
-        title="Upscale by Model",
-        category="latents",
-        uses_device=True,
-        sketch=partial(upscale_sketch, scale=2.0),
-        refuses=lambda given: settling.refusals(Asked(requests.Upscale, given)),
     ),
 }

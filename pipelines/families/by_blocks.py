@@ -188,7 +188,7 @@ class ByBlocks:
         with unmasked(parts["transformer"], row.text_mask, given):
             found = _run(
                 block,
-                {**parts, **self._walkers(parts, block, request), **as_it_is(parts, latents)},
+                {**parts, **self._walkers(parts, block, request), **(as_it_is(parts, latents) if row.beside else {})},
                 given,
                 outputs=("latents", "audio_latents") if row.sound else ("latents",),
                 on_step=on_step,
@@ -264,7 +264,7 @@ class ByBlocks:
             "batch_size": len(tensor),
             "dtype": tensor.dtype,
             "output_type": "pt",
-            "generator": drawn(latents) if self.row.decoders else None,
+            "generator": drawn(parts, latents) if self.row.decoders else None,
         }
         pixels = _run(block, parts, given, outputs=(name,))[name]
         return pixels.movedim(1 if self.row.output == "image" else 2, -1)  # B H W C, B F H W C

@@ -26,6 +26,7 @@ from latentloom.pipelines.components.loading import load_component
 from latentloom.pipelines.denoising.noise import generators
 from latentloom.pipelines.families import FAMILIES
 from latentloom.pipelines.families.by_blocks import WRITERS
+from latentloom.pipelines.families.ltx_blocks import Windows
 from latentloom.pipelines.families.rows import ROWS
 from latentloom.pipelines.models.component_files import inspect_model
 from latentloom.pipelines.models.describe import card_of, describe_model
@@ -285,7 +286,6 @@ def test_first_frames_of_a_batch_give_what_the_modular_pipeline_gives_of_each(mo
     assert torch.equal(stages.decode_audio(model=model(name), latents=alone).waveform, made.get("audio"))
 
 
-@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 def test_a_decoder_that_denoises_gives_what_diffusers_gives_by_the_video_s_seed(model: Any, tiny: Any) -> None:
     name, row = "ltx_25_decoded", TINY_ROWS["ltx_25"]
     request = request_of(model(name), row)
@@ -293,6 +293,7 @@ def test_a_decoder_that_denoises_gives_what_diffusers_gives_by_the_video_s_seed(
     mine = stages.decode(model=model(name), latents=painted).pixels
     found = inspect_model(tiny(name)).components
     parts = {each: load_component(found[each], dtype="fp32") for each in ("diffusion_decoder", "scheduler", "vae")}
+    parts["diffusion_decoder"].set_attn_processor(Windows())  # test_windows.py compares these with diffusers' own
     whole = diffusers.LTX2VideoDiffusionDecodePipeline(**parts)
     made = whole(painted.tensor, generator=generators([SEED, SEED + 1]), output_type="pt").frames
     assert torch.equal(mine, made.movedim(2, -1))
