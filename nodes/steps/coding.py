@@ -160,8 +160,8 @@ def image_sketch(given: Given) -> Latents:
     """
     canvas, family = canvas_sketch(given, batch=1), FAMILIES[given.value("model").family]
     extras: dict[str, Any] = {"first_frame": None} if family.reads_frame else {}
-    kind = Empty if family.takes_image == "first_frame" else Latents
-    return kind(**{**vars(canvas), "extras": extras})
+    made = dataclasses.replace(canvas, extras=extras)
+    return Empty(**vars(made)) if family.takes_image == "first_frame" else made
 
 
 # ---- Decode, Decode Video, Decode Audio and Video Frames: from latents to what can be seen and heard.
