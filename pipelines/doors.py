@@ -293,7 +293,7 @@ def _add_families(door: Door, found: Any) -> None:
             raise ValueError(f"family {family.name!r} is not called {door.package} or {door.package}_NAME; rename it")
         names.add(family.name)
         taken.update(family.pipelines)
-        needed = {*typing.get_args(Stage)} - {"decode_audio"} | family.components.keys()
+        needed = {*typing.get_args(Stage)} - {"decode_audio", "upscale"} | family.components.keys()
         if lacking := sorted(name for name in needed if not callable(getattr(module, name, None))):
             raise ValueError(f"family {family.name} lacks {', '.join(lacking)}; add what a family's module has")
     for module in modules:

@@ -34,7 +34,7 @@ from .models.folder import components_of, read_config, read_index
 from .models.source import resolve_source, split_source
 from .place import Measures, logged, plan_for
 from .pools import POOLS, preloads
-from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
+from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage, Upscale
 from .settling import settled
 from .shape import check_pictures
 from .values import Audio, Conditioning, Image, Latents, Model, Place, Video, from_plain, to_plain
@@ -117,6 +117,11 @@ def decode(request: Decode, progress: Progress = SILENT) -> Image | Video:
     else:
         found = _run(request.resolved(split=num_ranks), shown, progress, num_ranks=num_ranks)
     return dataclasses.replace(found, pixels=found.pixels.cpu())
+
+
+def upscale(request: Upscale, progress: Progress = SILENT) -> Latents:
+    _refuse_early(request)
+    return _run(request, Latents, progress, lane="side", rank=-1)
 
 
 def decode_audio(request: DecodeAudio, progress: Progress = SILENT) -> Audio:

@@ -11,8 +11,8 @@ import math
 import sys
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 from ..parallel.errors import did_you_mean
 from ..parallel.plan import ParallelPlan
@@ -33,7 +33,10 @@ from .values import (
     from_plain,
 )
 
-Stage = Literal["encode_text", "encode_image", "denoise", "decode", "decode_audio"]
+if TYPE_CHECKING:
+    import torch
+
+Stage = Literal["encode_text", "encode_image", "denoise", "upscale", "decode", "decode_audio"]
 MAX_STEPS = 1000
 
 
@@ -117,6 +120,38 @@ class Denoise(Request):
     # How all ranks of the process group share the work; each is given the same request. Where the model's place
     # decides, it is set from there.
     plan: ParallelPlan = field(default_factory=ParallelPlan)
+
+    def on_device(self, dtype: "torch.dtype") -> Self:
+        """With its tensors on the model's device: numbers in this format, masks of texts as they are."""
+        import torch
+
+        device, text, latents = self.model.device, self.conditioning, self.latents
+
+        def moved(tensors: Mapping[str, Any]) -> dict[str, Any]:
+            return {
+                name: each.to(device, dtype if each.is_floating_point() else each.dtype)
+                for name, each in tensors.items()
+            }
+
+        negative, tensor = text.negative, latents.tensor
+        if tensor is not None:
+            tensor = tensor.to(device, dtype)
+            tensor = tensor.expand(latents.batch, *tensor.shape[1:])
+        mask = None if self.mask is None else self.mask.pixels.to(device, torch.float32).clamp(0, 1)
+        both = {"positive": moved(text.positive), "negative": None if negative is None else moved(negative)}
+        return self.resolved(
+            conditioning=replace(text, **both, references=moved(text.references)),
+            latents=replace(latents, tensor=tensor, extras=moved(latents.extras)),
+            mask=None if mask is None else Mask(pixels=mask),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Upscale(Request):
+    """Denoised latents to be made twice as wide and high by the model's own upsampler."""
+
+    stage: ClassVar[Stage] = "upscale"
+    latents: Latents
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -8,7 +8,7 @@ sockets.
 """
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,8 +19,8 @@ from . import shape
 from .families import FAMILIES, ROWS
 from .guarded import why_unguarded
 from .models.describe import card_of, filled
-from .models.folder import read_config
-from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
+from .models.folder import read_config, read_index
+from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage, Upscale
 from .values import THRESHOLDS, Model
 
 R = TypeVar("R", bound=Request)
@@ -95,6 +95,7 @@ DENOISE: Rules = (
     ("sound", lambda r: _why_silent(r.model) if r.sound else ""),
     ("guidance_2", lambda r: shape.why_no_guidance_2(r.model, r.guidance_2)),
     ("distilled_guidance", lambda r: shape.why_no_distilled(r.model, r.distilled_guidance)),
+    ("sampling", lambda r: "" if r.latents.is_empty else _why_no_second(r.model, r.sampling.sigmas)),
     ("strength", lambda r: _why_no_strength(r.strength)),
     ("strength", lambda r: shape.why_all_anew(r.model, r.strength, is_empty=r.latents.is_empty)),
 )
@@ -106,6 +107,10 @@ RULES: Mapping[Stage, Rules] = {
         ("last_image", lambda r: _why_no_last(r.model, has_last=r.last_image is not None)),
     ),
     "denoise": DENOISE,
+    "upscale": (
+        ("model", lambda r: _why_no_upsampler(r.model)),
+        ("latents", lambda r: shape.NOTHING_SHOWN if r.latents.is_empty else ""),
+    ),
     "decode": (
         ("model", lambda r: why_unguarded(r.model)),
         ("latents", lambda r: shape.NOTHING_SHOWN if r.latents.is_empty else ""),
@@ -148,6 +153,22 @@ def _why_no_strength(strength: float) -> str:
     return worded("strength is {:g}; give a number above 0, up to 1", strength)
 
 
+def _why_no_second(model: Model, sigmas: Sequence[float]) -> str:
+    if "upscale" not in FAMILIES[model.family].components or (sigmas and sigmas[0] < 1):
+        return ""
+    return worded(
+        "{} got finished latents: how far they are noised again is the first of sigmas in Sampler Options; "
+        "give some that begin below 1, such as 0.909375, 0.725, 0.421875",
+        FAMILIES[model.family].title,
+    )
+
+
+def _why_no_upsampler(model: Model) -> str:
+    if "latent_upsampler" in read_index(Path(model.folder)):
+        return ""
+    return worded("{} has no latent_upsampler; use Upscale Latents, or a model that has one (LTX-2)", model.source)
+
+
 # ---- what only a stage's own inputs tell
 
 
@@ -187,7 +208,8 @@ def _check_denoise(r: Denoise) -> None:
             guidance,
         )
     if latents.tensor is not None:
-        if model.family in ROWS and ROWS[model.family].takes_image != "start":
+        makes_larger = "upscale" in FAMILIES[model.family].components
+        if model.family in ROWS and ROWS[model.family].takes_image != "start" and not makes_larger:
             title = FAMILIES[model.family].title
             raise BadInput("{} starts from noise, but got finished latents; give it an empty canvas", title)
         if len(latents.tensor) not in (1, latents.batch):
@@ -195,7 +217,7 @@ def _check_denoise(r: Denoise) -> None:
             raise BadInput("the latents hold {} pictures and a batch of {}; make them equal", num, latents.batch)
 
 
-def _check_made(r: Decode | DecodeAudio) -> None:
+def _check_made(r: Decode | DecodeAudio | Upscale) -> None:
     if why := shape.why_other_family(r.model, r.latents.family, what="latents were made"):
         raise ValueError(why)
     if isinstance(r, DecodeAudio) and r.latents.sound is None:
@@ -210,6 +232,7 @@ CHECKS: Mapping[Stage, Callable[[Any], None]] = {
     "encode_text": _check_text,
     "encode_image": _check_image,
     "denoise": _check_denoise,
+    "upscale": _check_made,
     "decode": _check_made,
     "decode_audio": _check_made,
 }

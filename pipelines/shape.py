@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Literal
 from ..parallel.errors import BadInput
 from ..parallel.wording import worded
 from .families import FAMILIES, ROWS
-from .families.row import LEVELS
 from .models.describe import card_of, filled
-from .models.facts import family_size_multiple
+from .models.facts import family_size_multiple, levels_of
 from .models.folder import component_in, read_index
 from .values import Latents, Mask, Model, References
 
@@ -301,7 +300,7 @@ def why_no_steps(model: Model, steps: int) -> str:
         return ""
     if steps < row.least_steps:
         return worded("steps is {}; {} needs {} or more", steps, row.title, row.least_steps)
-    levels = read_index(Path(model.folder)).get(LEVELS)
+    levels = levels_of(row, Path(model.folder))
     if levels and steps != len(levels):
         return worded(
             "steps is {}, but {} was distilled for {} noise levels of its own; set steps to 0, or "

@@ -31,7 +31,7 @@ SPLIT_PLAN = {
     *("Units", "image", "text", "tokens"),
 }
 BLOCKS = {"Denoise", "Encode", "Decode"}  # of `latentloom.blocks`
-STAGES = {"encode_text", "encode_image", "denoise", "decode", "decode_audio"}  # of `latentloom.stages`
+STAGES = {"encode_text", "encode_image", "denoise", "upscale", "decode", "decode_audio"}  # of `latentloom.stages`
 
 # The id in workflow files and in ComfyUI, and the function of `latentloom.nodes`, as they were at the last release.
 NODES: dict[str, str] = json.loads((TESTS.parent / "node_list.json").read_text())

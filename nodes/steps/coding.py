@@ -15,10 +15,10 @@ from ...pipelines.values import Audio, Conditioning, Depth, Image, Latents, Mode
 from ..files.resize import check_area, cover, size_like
 from ..files.workspace import HERE, SMALLER, Workspace
 from ..graph.signature import read_spec
-from ..graph.sketch import Asked, Given, Made, Reading, Seen, Text, Unknown, if_known
+from ..graph.sketch import Asked, Empty, Given, Made, Reading, Seen, Text, Unknown, if_known
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
-from .denoising import canvas_means, canvas_refusals, canvas_sketch, noise_recipe
+from .denoising import canvas_means, canvas_refusals, canvas_sketch, noise_recipe, upscale_sketch
 from .sockets import Frames, NoiseChoice, Pixels
 from .sockets import Text as Words
 
@@ -143,13 +143,36 @@ def references_sketch(given: Given) -> Seen:
     return Seen(num_pictures=here + (given.value("before").num_pictures if given.has("before") else 0))
 
 
+@checked
+def upscale_by_model(
+    model: Model,
+    latents: Latents,
+    *,
+    first_frame: Annotated[Image | None, "The first frame once more, encoded in the larger size"] = None,
+    progress: Progress = SILENT,
+) -> Latents:
+    """Denoised latents made twice as wide and high by the model's own upsampler, for a second denoise (LTX-2).
+
+    How far that one noises them again is the first of the sigmas of its Sampler Options.
+    """
+    from ...pipelines import placement
+
+    made = placement.upscale(requests.Upscale(model=model, latents=latents), progress)
+    if first_frame is None:
+        return made
+    canvas = {"width": made.width, "height": made.height, "frames": made.frames}
+    frame = encode_image(model, first_frame, **canvas, fps=made.fps, progress=progress)
+    return dataclasses.replace(made, extras=frame.extras)
+
+
 def image_sketch(given: Given) -> Latents:
     """The picture is not read: where its shape would count, the model's own size stands for it. A first frame that the
-    text encoder sees as well is there, without what it holds.
+    text encoder sees as well is there, without what it holds; a first frame begins from noise.
     """
     canvas, family = canvas_sketch(given, batch=1), FAMILIES[given.value("model").family]
     extras: dict[str, Any] = {"first_frame": None} if family.reads_frame or family.needs_frame else {}
-    return dataclasses.replace(canvas, extras=extras)
+    made = dataclasses.replace(canvas, extras=extras)
+    return Empty(**vars(made)) if family.takes_image == "first_frame" else made
 
 
 # ---- Decode, Decode Video, Decode Audio and Video Frames: from latents to what can be seen and heard.
@@ -237,6 +260,14 @@ NODES = {
         sketch=image_sketch,
         refuses=lambda given: {**settling.refusals(Asked(requests.EncodeImage, given)), **canvas_refusals(given)},
         means=partial(canvas_means, has_shape=True),
+    ),
+    "LoomUpscaleByModel": read_spec(
+        upscale_by_model,
+        title="Upscale by Model",
+        category="latents",
+        uses_device=True,
+        sketch=partial(upscale_sketch, scale=2.0),
+        refuses=lambda given: settling.refusals(Asked(requests.Upscale, given)),
     ),
     "LoomDecode": decoding(decode, title="Decode", refuses=partial(decoded_refusals, output="image")),
     "LoomDecodeVideo": decoding(decode_video, title="Decode Video", refuses=partial(decoded_refusals, output="video")),

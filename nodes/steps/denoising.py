@@ -255,9 +255,9 @@ def canvas_means(given: Given, *, has_shape: bool) -> dict[str, Any]:
     return canvas
 
 
-def upscale_sketch(given: Given) -> Latents:
+def upscale_sketch(given: Given, *, scale: float = 0.0) -> Latents:
     latents: Latents = given.value("latents")
-    scale = given.number("scale") or 1.0
+    scale = scale or given.number("scale") or 1.0
     return dataclasses.replace(latents, width=round(latents.width * scale), height=round(latents.height * scale))
 
 

@@ -8,6 +8,7 @@ flux_denoiser: FLUX's denoiser through a guider: modular FLUX has none, and so k
 groups: The blocks of one stage of a row.
 hunyuan_blocks: HunyuanVideo 1.5's blocks from a first frame.
 minimax: Reference pictures as MiniMax H3's blocks take them: objects of diffusers', of a kind each.
+ltx_blocks: What LTX-2's blocks want that no other row's do.
 row: A family as a row of data, and what its blocks take and give: made of what our values hold, checked, and back.
 rows: The families that are rows.
 starts: Pictures that denoising starts from, as diffusers' blocks take them: opaque, as a video of one frame, as layers.

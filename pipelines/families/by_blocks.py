@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ..values import Sampling, as_bytes
 from .family import Family, OnStep, Parts, of_several
 from .groups import blocks_for, leaf_of
+from .ltx_blocks import as_it_is, drawn, filmed, second_pass, upscaled
 from .row import (
     Row,
     check_channels,
@@ -28,6 +29,7 @@ from .row import (
     flat,
     has_frames,
     in_lists,
+    joined,
     latent_channels,
     latent_width,
     listed,
@@ -38,7 +40,7 @@ from .row import (
     unpacked,
     warn_if_cut,
 )
-from .starts import opaque, stacked, started
+from .starts import alone, opaque, stacked, started
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -63,6 +65,7 @@ class ByBlocks:
     assemblies: dict[Hashable, Assembly] = dataclasses.field(
         default_factory=dict[Hashable, "Assembly"], compare=False, repr=False
     )
+    upscale = staticmethod(upscaled)  # of a row with an upsampler
 
     @property
     def FAMILY(self) -> Family:
@@ -102,13 +105,10 @@ class ByBlocks:
         from ..denoising.guidance import guider
 
         on = guider(2.0, Sampling())  # that both prompts are encoded, whatever guidance follows
-        outputs = self._handed_on(parts, block)
-        return flat(_run(block, {**parts, "guider": on}, asked, outputs=outputs))
+        return flat(_run(block, {**parts, "guider": on}, asked, outputs=self._handed_on(parts, block)))
 
     def encode_image(self, parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dict[str, Tensor]]:
         """The most likely latents, so they depend on no seed; or those that are drawn by a seed."""
-        import torch
-
         from ..denoising.inside import most_likely
         from ..denoising.noise import generators, seeds_of
 
@@ -127,11 +127,13 @@ class ByBlocks:
         if row.draws_picture:
             asked["generator"] = generators(seeds_of(request.seed, len(pixels)), request.noise)
         with contextlib.nullcontext() if row.draws_picture else most_likely(parts["vae"]):
-            outputs = self._handed_on(parts, block)
+            make = functools.partial(_run, block, outputs=self._handed_on(parts, block))
             if row.takes_image == "first_frame":
-                each = [flat(_run(block, parts, {**asked, "image": one}, outputs=outputs)) for one in pixels.split(1)]
-                return None, {name: torch.cat([one[name] for one in each]) for name in each[0]}
-            found = flat(_run(block, parts, asked, outputs=outputs))
+                frames: Sequence[Any] = pixels.split(1)
+                if "image_crf" in block.inputs:
+                    parts, frames = filmed(parts, request.image.pixels)
+                return None, joined(flat(make(parts, {**asked, "image": one})) for one in frames)
+            found = flat(make(parts, asked))
         latents = found["image_latents"]
         return latents.squeeze(2) if latents.ndim == 5 else latents, {}  # B C H W
 
@@ -154,9 +156,8 @@ class ByBlocks:
         if not self.row.one_by_one:
             tensor, sound = self._painted(parts, request, generators, on_step)
             return tensor if sound is None else (tensor, sound)
-        count = len(generators)
         each = [
-            self._painted(parts, _alone(request, place), [generator], of_several(on_step, place, count))
+            self._painted(parts, alone(request, place), [generator], of_several(on_step, place, len(generators)))
             for place, generator in enumerate(generators)
         ]
         tensor = torch.cat([tensor for tensor, _ in each])
@@ -191,7 +192,7 @@ class ByBlocks:
         with unmasked(parts.get(row.looker) or parts["transformer"], row.text_mask, given):
             found = _run(
                 block,
-                {**parts, **self._walkers(parts, block, request)},
+                {**parts, **self._walkers(parts, block, request), **(as_it_is(parts, latents) if row.beside else {})},
                 given,
                 outputs=("latents", *(f"{name}_latents" for name in SOUNDS if row.sound)),
                 on_step=on_step,
@@ -231,6 +232,8 @@ class ByBlocks:
             given |= _run(block, parts, {**given, **texts}, outputs=self._handed_on(parts, block))
         if row.distilled:
             given[row.distilled] = request.distilled_guidance
+        if row.beside and latents.tensor is not None:
+            return given | second_pass(latents, request.sampling)
         return given | started(row, request, parts["vae.config"])
 
     def _walkers(self, parts: Parts, block: Assembly, request: Denoise) -> dict[str, Any]:
@@ -239,7 +242,7 @@ class ByBlocks:
         from ..denoising.guidance import guider, own_guiders
         from ..denoising.schedulers import choose, choose_beside
 
-        row, sampling = self.row, request.sampling
+        row, sampling = self.row, self.row.walked(request.sampling, parts)
         found = {"scheduler": choose(parts.get("scheduler") or made_by_config(block.block, "scheduler"), sampling)}
         order = found["scheduler"].order  # how often the solver asks the model in a step
         if "audio_scheduler" in parts:
@@ -273,6 +276,7 @@ class ByBlocks:
             "batch_size": len(tensor),
             "dtype": tensor.dtype,
             "output_type": "pt",
+            "generator": drawn(parts, latents) if self.row.decoders else None,
         }
         latents_each = given["latents"].split(1 if self.row.decodes_one else len(tensor))
         made = [_run(block, parts, {**given, "latents": each}, outputs=(name,))[name] for each in latents_each]
@@ -326,18 +330,11 @@ class ByBlocks:
             warn_if_cut(getattr(tokenizer, "tokenizer", tokenizer), prompt, text_length=text_length)
 
 
-def _alone(request: Denoise, place: int) -> Denoise:
-    """With what is told of the first frame of that video alone."""
-    extras = {name: each[place:][:1] if len(each) > 1 else each for name, each in request.latents.extras.items()}
-    return request.resolved(latents=dataclasses.replace(request.latents, extras=extras))
-
-
 def _keyframe(block: Assembly, parts: Parts, request: EncodeImage) -> dict[str, Tensor]:
     """What the denoise block is told of a video's first frame, and the frame itself for the text's: bytes 1 H W C."""
     frame = as_bytes(request.image.pixels).cpu()
     asked = {"image": picture(frame[0]), "width": request.width, "height": request.height}
-    found = _run(block, parts, asked, outputs=("condition_latents",))
-    return {**flat(found), FRAME: frame}
+    return {**flat(_run(block, parts, asked, outputs=("condition_latents",))), FRAME: frame}
 
 
 def _run(

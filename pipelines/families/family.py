@@ -8,7 +8,7 @@ reads a component's config by its name, and `"shells"`, which stand for the comp
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ...parallel.wording import worded
@@ -67,6 +67,8 @@ class Line:
     # Whether it takes the start picture apart into layers: frames of a video, each with an alpha channel. Its prompt is
     # read by the last of its text blocks alone, for those before tell of the picture where nobody wrote one.
     layered: bool = False
+    # By name (library, class) of what its makers publish beside the parts that an index names.
+    beside: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     references: tuple[int, int] = (0, 0)  # the fewest and the most pictures that it looks at beside a prompt
     reference_side: int = 1024  # pixels of a side of a square as large as it scales such a picture to, or at most to
     longest_reference: int = 8  # how many times its short side its long one may be
@@ -158,6 +160,10 @@ class FamilyModule(Protocol):
 
     def decode_audio(self, parts: Parts, request: DecodeAudio, *, sound: Tensor) -> tuple[Tensor, int]:
         """Of a family with sound: B C S in -1..1, and samples a second; `sound` is that of the latents."""
+        ...
+
+    def upscale(self, parts: Parts, tensor: Tensor) -> Tensor:
+        """Of one that has a second pass: latents B C F H W of twice the height and width, in fp32."""
         ...
 
     def encode_references(self, parts: Parts, references: Sequence[Tensor]) -> dict[str, Tensor]:

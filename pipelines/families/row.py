@@ -8,18 +8,18 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...parallel.errors import BadInput
 from ..values import as_bytes
-from .family import Card, Family, Line
+from .family import Card, Family, Line, Parts
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..values import Latents
+    from ..values import Latents, Sampling
 
 logger = logging.getLogger("latentloom")
 
@@ -55,6 +55,7 @@ class Variant:
     # value must be, as a function.
     when: Mapping[str, Any] = field(default_factory=dict[str, Any])
     marked_by: str = ""  # an entry of model_index.json that only it has
+    sigmas: tuple[float, ...] = ()  # the noise levels that it was distilled for, where its index does not say them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +78,7 @@ class Row(Line):
     made_by: str = ""
     image: tuple[str, ...] = ("vae",)
     denoise: tuple[str, ...] = ("transformer", "scheduler")
+    decoders: tuple[str, ...] = ()  # what else decodes its pixels
     sound: tuple[str, ...] = ()  # what decoding its sound loads; none of a row without sound
     least_steps: int = 1
     one_by_one: bool = False  # whether its blocks make one video at a time
@@ -119,9 +121,14 @@ class Row(Line):
         likely = named if len(named) == 1 else [each for each in self.variants if _fits(each, index, config)]
         found = likely[0]
         own: dict[str, Any] = {"text_length": self.longest_text} if self.text_is_fixed else {}
-        if levels := index.get(LEVELS):
+        if levels := index.get(LEVELS) or found.sigmas:
             own["steps"] = len(levels)
         return replace(found, card=replace(found.card, **own))
+
+    def walked(self, sampling: Sampling, parts: Parts) -> Sampling:
+        """As asked for, through the levels that the model was distilled for where neither these nor a shift is."""
+        own = self.variant(parts["model_index"], parts["config"]).sigmas
+        return replace(sampling, sigmas=own) if own and not (sampling.sigmas or sampling.shift) else sampling
 
     @functools.cached_property
     def family(self) -> Family:
@@ -132,8 +139,9 @@ class Row(Line):
                 "encode_text": self.text,
                 "encode_image": self.image if self.takes_image != "nothing" or self.references[1] else (),
                 "denoise": self.denoise,
-                "decode": ("vae",),
+                "decode": ("vae", *self.decoders),
                 **({"decode_audio": self.sound} if self.sound else {}),
+                **({"upscale": ("vae", *(f"{name}?" for name in self.beside))} if self.beside else {}),
             },
             "card": lambda index, config: self.variant(index, config).card,
             "size_multiple": lambda config: self.patch * latent_width(config("vae")),
@@ -221,6 +229,14 @@ def listed(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         else:
             found[name] = tensor
     return found
+
+
+def joined(each: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Of what was made of one picture after the other, with a row for each."""
+    import torch
+
+    found = list(each)
+    return {name: torch.cat([one[name] for one in found]) for name in found[0]}
 
 
 def in_lists(references: Mapping[str, Tensor], batch: int) -> dict[str, Any]:

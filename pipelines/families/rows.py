@@ -227,18 +227,32 @@ LTX = Row(
 LTX_2_CARD = replace(
     LTX_CARD, name="LTX-2", licence=LIGHTRICKS_2, width=768, frames=121, fps=24.0, steps=30, text_length=1024
 )
+# As `DISTILLED_SIGMA_VALUES` of diffusers.
+LTX_SIGMAS = (1.0, 0.99375, 0.9875, 0.98125, 0.975, 0.909375, 0.725, 0.421875)
+IS_25 = {"transformer.use_keyframes_abs_pos_embedding": True}
+IS_DISTILLED = {**IS_25, "scheduler.use_dynamic_shifting": lambda shifts: not shifts}
+LTX_25_CARD = replace(LTX_2_CARD, name="LTX-2.5", guidance=1.0)
+LTX_25 = (
+    Variant(LTX_25_CARD, "LTX2ModularPipeline", IS_DISTILLED, sigmas=LTX_SIGMAS),
+    Variant(replace(LTX_2_CARD, name="LTX-2.5 full"), "LTX2ModularPipeline", IS_25),
+)
+# With the decoder that denoises pixels.
+LTX_25_DECODED = tuple(replace(each, blocks="LTX25ModularPipeline", marked_by="diffusion_decoder") for each in LTX_25)
 LTX_2 = Row(
     name="ltx_2",
     title="LTX-2",
-    pipelines=("LTX2Pipeline",),
-    variants=(Variant(LTX_2_CARD, "LTX2ModularPipeline"),),
+    pipelines=("LTX2Pipeline", "LTX2ImageToVideoPipeline"),
+    variants=(*LTX_25_DECODED, *LTX_25, Variant(LTX_2_CARD, "LTX2ModularPipeline")),
     longest_text=1024,
     output="video",
     text=("tokenizer", "text_encoder", "connectors"),
+    decoders=("diffusion_decoder?",),
+    beside={"latent_upsampler": ("ltx2", "LTX2LatentUpsamplerModel")},
     sound=("audio_vae", "vocoder"),
     patch=1,
     frame_multiple=8,
     guiders=("guider", "audio_guider"),
+    takes_image="first_frame",
     packed=True,
 )
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,12 @@ def started(row: Row, request: Denoise, vae: Mapping[str, Any]) -> dict[str, Any
     if has_frames(vae):
         tensor = tensor.unsqueeze(1 if row.layered else 2)  # B F C H W, B C F H W
     return {"image_latents": tensor, "strength": request.strength, "layers": request.latents.frames}
+
+
+def alone(request: Denoise, place: int) -> Denoise:
+    """With what is told of the first frame of that video alone."""
+    extras = {name: each[place:][:1] if len(each) > 1 else each for name, each in request.latents.extras.items()}
+    return request.resolved(latents=dataclasses.replace(request.latents, extras=extras))
 
 
 def stacked(layers: Sequence[Tensor], num_pictures: int) -> Tensor:

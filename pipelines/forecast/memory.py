@@ -255,7 +255,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         num_frames = -(-canvas.frames * family.latent_frames // family.frame_multiple) + family.more_latent_frames
     references = num_references * family.reference_side**2 // multiple**2
     vae_class, row_counts = classes.get("vae", ""), frozenset[int]()
-    if why_not(vae_class, vae) is None:
+    if why_not(vae_class, vae) is None and "diffusion_decoder" not in classes:  # which ranks decode by whole
         scale = latent_scale(vae)
         latents = canvas.height // scale, canvas.width // scale
         row_counts = frozenset(each for each in range(2, MOST_DECODERS + 1) if has_rows(vae_class, vae, latents, each))

@@ -7,6 +7,7 @@ overrides the family's defaults.
 """
 
 import dataclasses
+import functools
 import math
 import os
 import re
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 from ...parallel.errors import BadInput, did_you_mean
 from ...parallel.wording import worded
 from ..families.family import Card, Family
+from ..families.row import LEVELS, Row
 from ..values import Model
 from .folder import component_in, read_config, read_index
 from .regular_file import FromFile, read_object
@@ -154,6 +156,12 @@ def family_size_multiple(folder: Path, family: Family) -> int:
         return multiple
 
     return _find(folder, find)
+
+
+def levels_of(row: Row, folder: Path) -> Sequence[float]:
+    """The noise levels that a model of this row was distilled for, and no others; none of a model of any number."""
+    index = read_index(folder)
+    return index.get(LEVELS) or row.variant(index, functools.partial(read_config, folder)).sigmas
 
 
 def scheduler_of(folder: Path) -> str:

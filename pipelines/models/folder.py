@@ -71,7 +71,16 @@ def read_index(folder: Path, *, home: str = "") -> dict[str, Any]:
         raise BadInput("{} is no model: it has no {}; give a folder in diffusers format", folder, INDEX)
     # whether a modular index is right depends on the folder as well, so that only what its file says is kept
     named = _read_named(path)
-    return dict(named) if path.name == INDEX else _checked(path, _of_modular(path, named, home))
+    if path.name != INDEX:
+        return _checked(path, _of_modular(path, named, home))
+    beside = _beside(str(named["_class_name"]))
+    return {**{name: [*part] for name, part in beside.items() if home or (folder / name).is_dir()}, **named}
+
+
+@functools.lru_cache(maxsize=64)
+def _beside(pipeline: str) -> Mapping[str, tuple[str, str]]:
+    """What the makers of its family publish beside the parts that an index names."""
+    return next((family.beside for family in FAMILIES.values() if pipeline in family.pipelines), {})
 
 
 @FromFile

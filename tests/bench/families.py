@@ -28,14 +28,15 @@ def main(names: list[str], *, is_compiled: bool) -> None:
     from latentloom.pipelines.values import to_plain
     from support.ranks import Ranks
     from support.tiny_models import write_tiny
-    from support.tiny_rows import EDITS, TINY_ROWS, request_of, small_references
+    from support.tiny_rows import EDITS, FRAMED, TINY_ROWS, request_of, small_references
 
     heading = "each plan: difference, calls of the transformer on a rank"
     print(f"{'row':22} {'' if is_compiled else 'classic':>9}  {'each plan' if is_compiled else heading}")
     with Ranks(2) as pair, small_references(), tempfile.TemporaryDirectory() as root:
         rows = TINY_ROWS | {f"{name}+pictures": row for name, row in EDITS.items()}
+        rows |= {f"{name}+frame": row for name, row in FRAMED.items()}
         for name in names or list(rows):
-            row, tiny = rows[name], name.removesuffix("+pictures")
+            row, tiny = rows[name], name.partition("+")[0]
             folder = write_tiny(tiny, Path(root) / tiny)
             model = to_plain(describe_model(str(folder), device="cpu"))
             if is_compiled:

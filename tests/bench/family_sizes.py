@@ -543,7 +543,7 @@ MODELS: dict[str, Entry] = {
     ),
     "Lightricks/LTX-2": entry("LTX2Pipeline", ltx_2("2.0", "gemma_3_12b")),
     "diffusers/LTX-2.3-Diffusers": entry("LTX2Pipeline", ltx_2("2.3", "gemma_3_12b")),
-    "Lightricks/LTX-2.5-Diffusers": entry("LTX2Pipeline", ltx_2("2.5", "gemma_4_12b")),
+    "Lightricks/LTX-2.5-Diffusers": entry("LTX2Pipeline", ltx_2("2.5", "gemma_4_12b"), scheduler="shift_1"),
     "hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_t2v": entry("HunyuanVideo15Pipeline", HUNYUAN),
     "hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-720p_t2v": entry("HunyuanVideo15Pipeline", HUNYUAN),
     "hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_i2v": entry(

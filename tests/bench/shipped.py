@@ -52,12 +52,33 @@ TINY = {
     "minimax_h3_turbo": ("minimax_h3",),
     "minimax_h3_image_to_video_turbo": ("minimax_h3",),
     "minimax_h3_references_turbo": ("minimax_h3",),
+    "ltx_2_image_to_video": ("ltx_2",),
+    "ltx_25": ("ltx_25",),
+    "ltx_25_image_to_video": ("ltx_25",),
+    "ltx_2_two_passes": ("ltx_2_larger",),
+    "ltx_25_two_passes": ("ltx_25_larger",),
+    "ltx_25_image_two_passes": ("ltx_25_larger",),
 }
 HOLLOW = {"flux_text_to_image": "flux", "qwen_image": "qwen_image", "wan_text_to_video": "wan22"}
 # Of models that make none shorter, and of one whose frames are layers.
 FRAMES = {name: 124 for name in TINY if name.startswith("minimax_h3")} | {"qwen_image_layered": 2}
+STEPS = {"ltx_25": 8, "ltx_25_image_to_video": 8}  # of a model that takes no other number
 CLIP = Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "clip.mp4"
 FRAME = FOLDER / "frame.png"
+# A linear layer of each model that a workflow puts a LoRA on, and how many numbers it gives and takes.
+LAYERS = {"ltx_2_larger": ("attn1.to_q", 24, 24), "minimax_h3": ("attn.to_q", 64, 24)}
+
+
+def write_lora(path: Path, family: str) -> Path:
+    """Of that tiny model, for one layer."""
+    import torch
+    from safetensors.torch import save_file
+
+    layer, height, width = LAYERS[family]
+    name = f"transformer.transformer_blocks.0.{layer}"
+    pair = {f"{name}.lora_A.weight": torch.full((2, width), 0.1), f"{name}.lora_B.weight": torch.full((height, 2), 0.1)}
+    save_file(pair, path)
+    return path
 
 
 def prepare(shipped: Path) -> list[Path]:
@@ -122,7 +143,9 @@ def small_settings(file: Path) -> Iterator[tuple[str, dict[str, object]]]:
     """(family, values of params) for each of its tiny models, small and of few steps; ("", {}) for the built-in one."""
     params = json.loads(file.read_text())["params"]
     for family in TINY.get(file.stem, ()):
-        small: dict[str, object] = {"source": FOLDER / family, "steps": 2, "width": 64, "height": 64}
+        small: dict[str, object] = {"source": FOLDER / family, "width": 64, "height": 64}
+        small |= {"steps": STEPS.get(file.stem, 2)} if "steps" in params else {}
+        small |= {"lora": write_lora(FOLDER / f"{family}.safetensors", family)} if "lora" in params else {}
         small |= dict.fromkeys({"image", "image_2"} & params.keys(), FRAME)
         small |= {"video": CLIP} if "video" in params else {}
         small |= {"frames": FRAMES.get(file.stem, 9)} if "frames" in params else {}

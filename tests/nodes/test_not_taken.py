@@ -26,6 +26,7 @@ from support.prepared import run
 
 WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"
 H3, EDIT = "minimax_h3/minimax_h3_image_to_video.json", "flux_2/flux_2_edit.json"
+TWO = "ltx_25/ltx_25_image_two_passes.json"
 Tiny = Callable[[str], Path]
 
 
@@ -58,6 +59,8 @@ def told(file: str, source: Path, changed: dict[str, Any], overrides: dict[str, 
             {"prompt": ""},
             "encode_text.prompt: the prompt is empty, and M",
         ),
+        (TWO, "ltx_25_larger", {"second_pass.sampling": None}, {}, "second_pass.sampling: LTX-2 got finished latents"),
+        (TWO, "ltx_25", {}, {}, "upscale.model: "),
         (H3, "ltx", {}, {}, "encode_image.model: LTX-Video makes videos from text only here"),
         (H3, "wan_i2v", {}, {}, "encode_text.first_frame: Wan reads the text alone; take first_frame away from Encode"),
         (H3, "wan_i2v", {}, {}, "decode_audio.model: Wan makes no sound; take Decode Audio away"),
@@ -79,6 +82,7 @@ def test_what_a_model_does_not_take_is_told_at_the_socket(
         ("encode_text", "LoomEncodeText"),
         ("encode_image", "LoomEncodeImage"),
         ("denoise", "LoomDenoise"),
+        ("upscale", "LoomUpscaleByModel"),
         ("decode", "LoomDecode"),
         ("decode_audio", "LoomDecodeAudio"),
     ],
@@ -102,6 +106,8 @@ def test_two_models_of_which_one_reads_the_text_are_told(tiny: Tiny) -> None:
 def test_shipped_workflows_ask_their_models_for_nothing_that_they_do_not_take(tiny: Tiny) -> None:
     assert not told(H3, tiny("minimax_h3"), {}, {"steps": 50, "frames": 141, "width": 48, "height": 32})
     assert not told(EDIT, tiny("flux_2"), {}, {"width": 64, "height": 48})
+    assert not told("ltx_2/ltx_2_image_to_video.json", tiny("ltx_2"), {}, {"width": 64, "height": 64})
+    assert not told(TWO, tiny("ltx_25_larger"), {}, {"width": 64, "height": 64})
     for name in ("references", "continuation"):
         assert not told(f"minimax_h3/minimax_h3_{name}.json", tiny("minimax_h3"), {}, {"width": 48, "height": 32})
 

@@ -19,11 +19,22 @@ from support.tiny_models import FAMILIES
 from support.tiny_rows import TINY_ROWS, request_of, small_references
 
 SEED = 5
-SOUND = ("ltx_2", "minimax_h3", "cosmos_3")
+SOUND = ("ltx_2", "ltx_25_full", "minimax_h3", "cosmos_3")
 TWO_STEPS = ("minimax_h3", "qwen_image_21_turbo")  # these take no fewer
-VARIANTS = ("flux_schnell", "flux_2_klein_base", "flux_3_distilled", "krea_2_turbo", "qwen_image_21_turbo")
-# Variants draw as those that they are variants of do.
-ALL = [pytest.param(name, marks=[pytest.mark.by_hand] if name in VARIANTS else []) for name in (*FAMILIES, *TINY_ROWS)]
+VARIANTS = (
+    "flux_schnell",
+    "flux_2_klein_base",
+    "flux_3_distilled",
+    "krea_2_turbo",
+    "qwen_image_21_turbo",
+    "ltx_25_full",
+)
+# Variants draw as those that they are variants of do, and `ltx_25`, which takes eight steps, as `ltx_25_full`.
+ALL = [
+    pytest.param(name, marks=[pytest.mark.by_hand] if name in VARIANTS else [])
+    for name in (*FAMILIES, *TINY_ROWS)
+    if name != "ltx_25"
+]
 
 
 def asked(model: dict[str, Any], name: str, picture: torch.Tensor, **fields: Any) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from latentloom.pipelines.components.store import ComponentStore
 from latentloom.pipelines.denoising.noise import generators
 from latentloom.pipelines.families import FAMILIES
 from latentloom.pipelines.families.groups import WRITERS
+from latentloom.pipelines.families.ltx_blocks import Windows
 from latentloom.pipelines.families.rows import ROWS
 from latentloom.pipelines.models.component_files import inspect_model
 from latentloom.pipelines.models.describe import add_lora, card_of, describe_model
@@ -39,6 +40,7 @@ from latentloom.pipelines.whole.assembled import load_pipeline
 from support.lora_files import write_lora
 from support.tiny_rows import (
     EDITS,
+    FRAMED,
     NEGATIVE,
     PROMPT,
     SEED,
@@ -50,6 +52,7 @@ from support.tiny_rows import (
     request_of,
     small_references,
     started_from,
+    tensor_of,
 )
 
 SPREAD = {
@@ -71,7 +74,7 @@ SPREAD_EDITS = {
 }
 # Rows whose stages are those of another one here.
 VARIANTS = dict.fromkeys(
-    ("flux_2_klein", "flux_3_distilled", "krea_2_turbo", "qwen_image_21_turbo"), pytest.mark.by_hand
+    ("flux_2_klein", "flux_3_distilled", "krea_2_turbo", "qwen_image_21_turbo", "ltx_25_full"), pytest.mark.by_hand
 )
 EDIT_VARIANTS = dict.fromkeys(("flux_2_klein_base", "flux_3_distilled", "qwen_image_21_turbo"), pytest.mark.by_hand)
 
@@ -123,7 +126,8 @@ def classic(folder: Path, row: TinyRow) -> tuple[torch.Tensor, ...]:
     """What the folder's own pipeline gives, with weights that lie in memory as ours do: places change rounding."""
     if (folder / MODULAR_INDEX).exists():
         return modular(folder, row)
-    return called(load_pipeline(str(folder), dtype="fp32"), row)
+    pipeline = load_pipeline(str(folder), dtype="fp32")
+    return called(getattr(diffusers, row.stock)(**pipeline.components) if row.stock else pipeline, row)
 
 
 def modular(folder: Path, row: TinyRow, *, lora: Path | None = None, **given: Any) -> tuple[torch.Tensor, ...]:
@@ -195,6 +199,7 @@ RUNS = [
         pytest.param(name, row, marks=EDIT_VARIANTS.get(name, ()), id=f"{name}, pictures")
         for name, row in EDITS.items()
     ),
+    *(pytest.param(name, row, id=f"{name}, first frame") for name, row in FRAMED.items()),
 ]
 
 
@@ -207,7 +212,7 @@ def without_pictures(name: str, model: Any) -> tuple[torch.Tensor, ...]:
 @pytest.mark.parametrize(("name", "row"), RUNS)
 def test_stages_equal_the_classic_pipeline(name: str, row: TinyRow, model: Any, tiny: Any) -> None:
     alone = without_pictures(name, model)
-    mine = ours(model(name), row) if name in EDITS and row is EDITS[name] else alone
+    mine = alone if row is TINY_ROWS[name] else ours(model(name), row)
     for one, other in zip(mine, classic(tiny(name), row), strict=True):
         assert one.shape == other.shape
         assert float((one - other).abs().max()) <= row.close
@@ -367,6 +372,56 @@ def test_a_turbo_lora_gives_what_the_modular_pipeline_gives_with_it(
     assert not torch.equal(mine[0], modular(tiny("minimax_h3"), row)[0])
 
 
+def test_first_frames_of_a_batch_give_what_the_modular_pipeline_gives_of_each(model: Any, tiny: Any) -> None:
+    """With diffusers' own guidance."""
+    name, row = "ltx_2", FRAMED["ltx_2"]
+    request = request_of(model(name), row)
+    both = torch.stack([tensor_of(first_frame(row)), tensor_of(first_frame(row)).flip(1)])
+    size = {"width": row.width, "height": row.height, "frames": row.frames}
+    latents = stages.encode_image(model=model(name), image=Image(pixels=both), **size)
+    painted = stages.denoise({**request, "latents": latents})
+    alone = stages.denoise(request)
+    assert painted.tensor is not None and alone.tensor is not None
+    assert float((painted.tensor[:1] - alone.tensor).abs().max() / alone.tensor.abs().max()) <= 1e-5
+    assert float((painted.tensor[:1] - painted.tensor[1:]).abs().max()) > 0.01
+    pipeline = diffusers.LTX2ModularPipeline(blocks_of(diffusers.LTX2ModularPipeline))
+    pipeline.update_components(**load_pipeline(str(tiny(name)), dtype="fp32").components)
+    given = {"max_sequence_length": row.text_length, "num_inference_steps": row.steps, "output_type": "pt"}
+    made = pipeline(
+        prompt=PROMPT,
+        negative_prompt=NEGATIVE,
+        image=first_frame(row),
+        height=row.height,
+        width=row.width,
+        num_frames=row.frames,
+        generator=generators([SEED]),
+        **given,
+    )
+    assert torch.equal(stages.decode(model=model(name), latents=alone).pixels, made.get("videos").movedim(2, -1))
+    assert torch.equal(stages.decode_audio(model=model(name), latents=alone).waveform, made.get("audio"))
+
+
+def test_a_decoder_that_denoises_gives_what_diffusers_gives_by_the_video_s_seed(model: Any, tiny: Any) -> None:
+    name, row = "ltx_25_decoded", TINY_ROWS["ltx_25"]
+    request = request_of(model(name), row)
+    painted = stages.denoise({**request, "latents": {**request["latents"], "batch": 2}})
+    mine = stages.decode(model=model(name), latents=painted).pixels
+    found = inspect_model(tiny(name)).components
+    parts = {each: load_component(found[each], dtype="fp32") for each in ("diffusion_decoder", "scheduler", "vae")}
+    parts["diffusion_decoder"].set_attn_processor(Windows())  # test_windows.py compares these with diffusers' own
+    whole = diffusers.LTX2VideoDiffusionDecodePipeline(**parts)
+    made = whole(painted.tensor, generator=generators([SEED, SEED + 1]), output_type="pt").frames
+    assert torch.equal(mine, made.movedim(2, -1))
+    again = stages.decode(model=model(name), latents=dataclasses.replace(painted, seeds=(SEED, SEED))).pixels
+    assert torch.equal(again[0], mine[0]) and not torch.equal(again[1], mine[1])
+
+
+def test_a_distilled_video_model_takes_no_other_number_of_steps(model: Any) -> None:
+    request = request_of(model("ltx_25"), TINY_ROWS["ltx_25"])
+    with pytest.raises(ValueError, match="distilled for 8 noise levels of its own; set steps to 0"):
+        stages.denoise({**request, "steps": 3})
+
+
 def test_a_model_that_starts_from_noise_refuses_a_picture(model: Any, picture: torch.Tensor) -> None:
     with pytest.raises(ValueError, match="Krea 2 makes pictures from text only here; take the picture away"):
         stages.encode_image(model=model("krea_2"), image=Image(pixels=picture))
@@ -409,6 +464,7 @@ def test_sizes_are_multiples_of_what_a_token_is_wide(model: Any) -> None:
     ("name", "row", "plans"),
     [
         *((name, TINY_ROWS[name], plans) for name, plans in SPREAD.items()),
+        *((name, row, SPREAD[name]) for name, row in FRAMED.items()),
         *(
             pytest.param(
                 name,
@@ -419,7 +475,7 @@ def test_sizes_are_multiples_of_what_a_token_is_wide(model: Any) -> None:
             for name, plans in SPREAD_EDITS.items()
         ),
     ],
-    ids=lambda each: f"{each.references} pictures" if isinstance(each, TinyRow) else None,
+    ids=lambda each: f"{each.references + each.has_frame} pictures" if isinstance(each, TinyRow) else None,
 )
 def test_two_ranks_give_what_one_gives(name: str, row: TinyRow, plans: tuple[str, ...], model: Any, pair: Any) -> None:
     request = request_of(model(name), row)

@@ -25,7 +25,7 @@ from diffusers import (
 from transformers import CLIPTextModel, CLIPTextModelWithProjection
 
 from support.tiny_parts import clip, clip_pictures, clip_vision, euler, fill, image_vae, qwen_vl, t5, wan_parts, wan_vae
-from support.tiny_rows import TINY_ROWS
+from support.tiny_rows import TINY_ROWS, ltx_25_decoded, write_upsampler
 from support.tiny_tokenizers import clip_tokenizer, qwen_tokenizer, t5_tokenizer
 from zoo.pipelines import tiny_of
 
@@ -34,10 +34,12 @@ def write_tiny(family: str, folder: Path | str) -> Path:
     """Write the model of that family, or of a class that is run whole, into `folder`: always with the same weights."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        pipeline = (FAMILIES.get(family) or WHOLE.get(family) or TINY_ROWS[family].make)()
+        pipeline = (FAMILIES.get(family) or OTHERS.get(family) or TINY_ROWS[family].make)()
     fill(pipeline)
     options = {"overwrite_modular_index": True} if isinstance(pipeline, ModularPipeline) else {}
     pipeline.save_pretrained(str(folder), **options)
+    if family.endswith("_larger"):
+        write_upsampler(Path(folder))
     return Path(folder)
 
 
@@ -171,8 +173,12 @@ FAMILIES: dict[str, Callable[[], DiffusionPipeline]] = {
     "wan22": wan22,
     "wan22_i2v": wan22_i2v,
 }
-# Of classes that are run whole.
-WHOLE: dict[str, Callable[[], Any]] = {"wan_vace": lambda: tiny_of("WanVACEPipeline").make()}
+# Of a class that is run whole, and of rows that another model of theirs stands for; `larger` is one with an upsampler.
+OTHERS: dict[str, Callable[[], Any]] = {
+    "wan_vace": lambda: tiny_of("WanVACEPipeline").make(),
+    "ltx_25_decoded": ltx_25_decoded,
+    **{f"{name}_larger": TINY_ROWS[name].make for name in ("ltx_2", "ltx_25")},
+}
 
 
 def _wan_transformer(in_channels: int, **image: int) -> WanTransformer3DModel:

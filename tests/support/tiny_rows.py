@@ -7,15 +7,19 @@ import contextlib
 import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from latentloom.pipelines.families.rows import ROWS
+from latentloom.pipelines.families.rows import LTX_SIGMAS, ROWS
 from latentloom.pipelines.values import to_plain
 from zoo.pipelines import tiny_of
 
 PROMPT, NEGATIVE = "a red circle above a blue square", "bad"
 SEED, STEPS = 5, 2
+# What the classic pipeline of LTX-2 guides by beside guidance, off.
+UNGUIDED = dict.fromkeys(("stg_scale", "audio_stg_scale", "guidance_rescale", "audio_guidance_rescale"), 0.0)
+UNGUIDED |= dict.fromkeys(("audio_guidance_scale", "modality_scale", "audio_modality_scale"), 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +62,7 @@ def request_of(model: dict[str, Any], row: TinyRow) -> dict[str, Any]:
         canvas = to_plain(stages.encode_image(model=model, image=start, **canvas_of(row)))
     if row.has_frame:
         image = {"pixels": tensor_of(first_frame(row))[None]}
-        canvas = to_plain(stages.encode_image(model=model, image=image, frames=row.frames))
+        canvas = to_plain(stages.encode_image(model=model, image=image, **canvas_of(row)))
     return {
         "model": model,
         "conditioning": to_plain(stages.encode_text(model=model, **text)),
@@ -225,6 +229,43 @@ def minimax_h3() -> Any:
     return made
 
 
+def ltx_25(*, is_distilled: bool = True) -> Any:
+    from support.tiny_parts import euler
+
+    made = zoo("ltx", "THIRD", "LTX2Pipeline")
+    made.scheduler = euler(shift=1.0, dynamic=not is_distilled)
+    return made
+
+
+def ltx_25_decoded() -> Any:
+    """With the decoder that denoises pixels: 8 latents, 32 pixels and 8 frames each."""
+    from diffusers import LTX2VideoDiffusionDecoderModel
+
+    decoder = LTX2VideoDiffusionDecoderModel(
+        latent_channels=8,
+        decoder_head_dim=16,
+        decoder_stage_channels=(64, 32, 16, 16, 16),
+        decoder_stage_depths=(1, 1, 1, 1, 1),
+        decoder_upsample_channel_reductions=(2, 2, 1, 1),
+        decoder_stage_kernels=((3, 1, 1), (3, 3, 3), (3, 3, 3), (3, 3, 3)),
+        decoder_stage5_kernel=(3, 3, 3),
+        decoder_t_emb_dim=16,
+    )
+    return as_written("LTX25ModularPipeline", {**ltx_25().components, "diffusion_decoder": decoder})
+
+
+def write_upsampler(folder: Path) -> Path:
+    """Into the folder of a tiny LTX-2, beside what its index names, as its makers have it."""
+    import torch
+    from diffusers.pipelines.ltx2.latent_upsampler import LTX2LatentUpsamplerModel
+
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        made = LTX2LatentUpsamplerModel(in_channels=8, mid_channels=32, num_blocks_per_stage=1)
+    made.save_pretrained(str(folder / "latent_upsampler"))
+    return folder
+
+
 TINY_ROWS: dict[str, TinyRow] = {
     "z_image": TinyRow(make=lambda: z_image(shift=6.0), guidance=4.0, close=3e-5),
     "z_image_turbo": TinyRow(make=lambda: z_image(shift=3.0)),
@@ -291,6 +332,24 @@ TINY_ROWS: dict[str, TinyRow] = {
         height=64,
         call={"spatio_temporal_guidance_blocks": [28], "frame_rate": 24.0},
     ),
+    "ltx_25": TinyRow(
+        make=ltx_25,
+        off=1.0,
+        frames=9,
+        width=96,
+        height=64,
+        steps=8,
+        passes=8,
+        call={"sigmas": list(LTX_SIGMAS), "frame_rate": 24.0, **UNGUIDED},
+    ),
+    "ltx_25_full": TinyRow(
+        make=lambda: ltx_25(is_distilled=False),
+        guidance=3.0,
+        frames=9,
+        width=96,
+        height=64,
+        call={"spatio_temporal_guidance_blocks": [28], "frame_rate": 24.0},
+    ),
     "ernie_image": TinyRow(make=lambda: tiny_of("ErnieImagePipeline").make(), guidance=4.0, text_length=2048),
     "minimax_h3": TinyRow(make=minimax_h3, text_length=0, frames=124, width=48, height=32, steps=3, close=0.0),
     "cosmos_3": TinyRow(make=cosmos_3, guidance=3.0, text_length=0, frames=9, sound=True, call={"enable_sound": True}),
@@ -313,3 +372,5 @@ LOOKING = {
 }
 # Runs of models that may look at pictures, or not, with some.
 EDITS = {name: replace(TINY_ROWS[name], references=count) for name, count in LOOKING.items()}
+# Runs of models that may be given a video's first frame, with one.
+FRAMED = {"ltx_2": replace(TINY_ROWS["ltx_2"], has_frame=True, stock="LTX2ImageToVideoPipeline")}
