@@ -1,1 +1,0 @@
-import{c as m}from"./loom.chunk.UP2CSRD4.js";import{a as i,f as o,ha as l,i as e,ya as r}from"./loom.chunk.CNDMUEBT.js";var t=i(e(),1);function s({model:p}){return(0,t.jsx)(r,{title:o("models.get"),description:o("models.fetch_text"),onClose:l,children:(0,t.jsx)(m,{initial:p})})}export{s as GetModelDialog};
