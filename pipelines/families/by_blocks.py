@@ -82,7 +82,7 @@ class ByBlocks:
             "max_sequence_length": request.text_length,
             "keyframes": None if shown is None else [picture(shown[0])],
         }
-        if "num_frames" in block.inputs:
+        if "num_frames" in block.inputs and not branches:
             return {}, {}  # it is read once the canvas is known
         self._warn_if_cut(parts, request.prompt, request.text_length)
         found = self._read(parts, block, asked)
