@@ -40,8 +40,8 @@ def why_no_guard(signature: Signature) -> str:
 
 
 def why_unguarded(model: Model) -> str:
-    """What is missing here of the safety checker of the model's family; "" where nothing is."""
-    return _why_none(OWNERS[model.family]) if model.family in OWNERS else ""
+    """What is missing here of the safety checker that the model's family has; "" where nothing is."""
+    return _why_none(OWNERS[model.family])
 
 
 def _why_none(name: str) -> str:

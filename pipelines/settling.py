@@ -17,7 +17,7 @@ from ..parallel.errors import BadInput
 from ..parallel.wording import worded
 from . import shape
 from .families import FAMILIES, ROWS
-from .guarded import why_unguarded
+from .guarded import OWNERS, why_unguarded
 from .models.describe import card_of, filled
 from .models.folder import read_config, read_index
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage, Upscale
@@ -83,7 +83,7 @@ ENCODE_TEXT: Rules = (
     ("first_frame", lambda r: "" if r.first_frame is None else shape.why_no_frame(r.model)),
     ("prompt", lambda r: shape.why_no_prompt(r.model, r.prompt, saw=saw_frame(r) or r.references is not None)),
     ("text_length", lambda r: shape.why_no_text(r.model, r.text_length) if r.text_length else ""),
-    ("model", lambda r: why_unguarded(r.model)),
+    ("model", lambda r: why_unguarded(r.model) if r.model.family in OWNERS else ""),
 )
 DENOISE: Rules = (
     ("mask", lambda r: "" if r.mask is None else shape.why_no_mask(r.model)),
@@ -112,7 +112,7 @@ RULES: Mapping[Stage, Rules] = {
         ("latents", lambda r: shape.NOTHING_SHOWN if r.latents.is_empty else ""),
     ),
     "decode": (
-        ("model", lambda r: why_unguarded(r.model)),
+        ("model", lambda r: why_unguarded(r.model) if r.model.family in OWNERS else ""),
         ("latents", lambda r: shape.NOTHING_SHOWN if r.latents.is_empty else ""),
     ),
     "decode_audio": (("model", lambda r: shape.why_not_made(r.model, "audio")),),

@@ -35,7 +35,7 @@ from .failures import check_finite, told_by
 from .families import FAMILIES, family_module
 from .forecast.memory import work_of
 from .forecast.plans import num_steps_of, text_length_of
-from .guarded import checked, passed
+from .guarded import OWNERS, checked, passed
 from .models.describe import card_of
 from .models.facts import scheduler_of
 from .models.folder import read_config, read_index
@@ -76,7 +76,7 @@ def encode_text(
         check_finite(negative or {}, parts, model, what="the negative prompt's conditioning")
     return Conditioning(
         family=model.family,
-        prompt=passed(model, request.prompt),
+        prompt=passed(model, request.prompt) if model.family in OWNERS else request.prompt,
         negative_prompt=request.negative_prompt,
         positive=_at_rest(positive),
         negative=None if negative is None else _at_rest(negative),

@@ -242,7 +242,9 @@ class Work:
 def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: int = 0) -> Work:
     """Reads headers and configs. Raises `ValueError` for a model whose files cannot be read."""
     folder, family, weights = Path(model.folder), FAMILIES[model.family], weights_of(model)
-    loads = {stage: family.loads(stage, looks=num_references > 0) for stage in family.components}
+    looks, loads = num_references > 0, family.components
+    if family.looker:
+        loads = {stage: family.loads(stage, looks=looks) for stage in loads}
     named = {stage: [name.rstrip("?") for name in names] for stage, names in loads.items()}
     stages = {stage: tuple(weights[name] for name in names if name in weights) for stage, names in named.items()}
     transformers = Need.of_transformers(stages["denoise"])
