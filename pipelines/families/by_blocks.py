@@ -242,7 +242,10 @@ class ByBlocks:
         from ..denoising.guidance import guider, own_guiders
         from ..denoising.schedulers import choose, choose_beside
 
-        row, sampling = self.row, self.row.walked(request.sampling, parts)
+        row, sampling = self.row, request.sampling
+        own_levels = row.variant(parts["model_index"], parts["config"]).sigmas
+        if own_levels and not (sampling.sigmas or sampling.shift):
+            sampling = dataclasses.replace(sampling, sigmas=own_levels)
         found = {"scheduler": choose(parts.get("scheduler") or made_by_config(block.block, "scheduler"), sampling)}
         order = found["scheduler"].order  # how often the solver asks the model in a step
         if "audio_scheduler" in parts:

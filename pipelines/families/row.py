@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ...parallel.errors import BadInput
 from ..values import as_bytes
-from .family import Card, Family, Line, Parts
+from .family import Card, Family, Line
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..values import Latents, Sampling
+    from ..values import Latents
 
 logger = logging.getLogger("latentloom")
 
@@ -124,11 +124,6 @@ class Row(Line):
         if levels := index.get(LEVELS) or found.sigmas:
             own["steps"] = len(levels)
         return replace(found, card=replace(found.card, **own))
-
-    def walked(self, sampling: Sampling, parts: Parts) -> Sampling:
-        """As asked for, through the levels that the model was distilled for where neither these nor a shift is."""
-        own = self.variant(parts["model_index"], parts["config"]).sigmas
-        return replace(sampling, sigmas=own) if own and not (sampling.sigmas or sampling.shift) else sampling
 
     @functools.cached_property
     def family(self) -> Family:

@@ -73,14 +73,9 @@ def read_index(folder: Path, *, home: str = "") -> dict[str, Any]:
     named = _read_named(path)
     if path.name != INDEX:
         return _checked(path, _of_modular(path, named, home))
-    beside = _beside(str(named["_class_name"]))
+    # What the makers of its family publish beside the parts that an index names.
+    beside = next((family.beside for family in FAMILIES.values() if named["_class_name"] in family.pipelines), {})
     return {**{name: [*part] for name, part in beside.items() if home or (folder / name).is_dir()}, **named}
-
-
-@functools.lru_cache(maxsize=64)
-def _beside(pipeline: str) -> Mapping[str, tuple[str, str]]:
-    """What the makers of its family publish beside the parts that an index names."""
-    return next((family.beside for family in FAMILIES.values() if pipeline in family.pipelines), {})
 
 
 @FromFile
