@@ -8,6 +8,7 @@ A `Painter` owns the devices of its machine and makes one picture at a time, whi
 
 import asyncio
 import io
+import threading
 
 import torch
 from ray import serve
@@ -28,13 +29,11 @@ class Painter:
 
     async def paint(self, prompt: str, seed: int, steps: int) -> bytes:
         given = {"prompt": prompt, "num_inference_steps": steps, "generator": torch.Generator().manual_seed(seed)}
-        call = asyncio.create_task(asyncio.to_thread(self.pipeline, **given, **ARGUMENTS))
+        gone = threading.Event()  # of this request alone: Serve sends the next one before this one's run has ended
         try:
-            made = await asyncio.shield(call)
-        except asyncio.CancelledError:
-            self.pipeline.cancel()
-            await asyncio.wait([call])
-            raise
+            made = await asyncio.to_thread(self.pipeline, **given, **ARGUMENTS, cancel=gone)
+        finally:
+            gone.set()
         made.images[0].save(picture := io.BytesIO(), "PNG")
         return picture.getvalue()
 

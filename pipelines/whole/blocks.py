@@ -34,7 +34,7 @@ from ..spreading.pipeline import Processes, Spread, spread
 from ..spreading.vae import split_vae, why_not
 from . import carried
 from .assembled import without_bars
-from .pooled import CallProgress, Pool
+from .pooled import CallProgress, Calls, Pool
 
 __all__ = ["Decode", "Denoise", "Encode"]
 Made = tuple[dict[str, Any], dict[str, str]]  # values by name, and the kinds of keyword arguments that some belong to
@@ -51,7 +51,7 @@ class OnRanks(ModularPipelineBlocks):
         super().__init__()
         self.block: Any = block() if isinstance(block, type) else block
         self.pool = pool
-        self._wish = threading.Event()
+        self._calls = Calls()
         self._handles: list[Spread] = []  # of runs under way in this process
         is_stock = isinstance(self.block, ModularPipelineBlocks) and not isinstance(self.block, OnRanks)
         if not is_stock or not self._asked:
@@ -75,7 +75,6 @@ class OnRanks(ModularPipelineBlocks):
 
     @torch.no_grad()
     def __call__(self, components: Any, state: Any) -> tuple[Any, Any]:
-        self._wish.clear()
         given: dict[str, Any] = {}
         for each in self.block.inputs:
             found = state.get(each.name) if each.name else state.get_by_kwargs(each.kwargs_type)
@@ -86,14 +85,15 @@ class OnRanks(ModularPipelineBlocks):
             pipe._blocks = self.block
             values, kinds = self.here(pipe, given)
         else:
-            values, kinds = self._on_pool(self.pool, components, given)
+            with self._calls.begin() as wish:
+                values, kinds = self._on_pool(self.pool, components, given, wish)
         for name, value in values.items():
             state.set(name, value, kinds.get(name))
         return components, state
 
     def cancel(self) -> None:
         """From any thread: the run under way ends at its next step, by `Cancelled`."""
-        self._wish.set()
+        self._calls.cancel()
         for each in list(self._handles):
             each.cancel()
 
@@ -113,7 +113,7 @@ class OnRanks(ModularPipelineBlocks):
     def _num_ranks(self, pool: Pool, pipe: Any) -> int:
         return len(pool.devices)
 
-    def _on_pool(self, pool: Pool, pipe: Any, given: Mapping[str, Any]) -> Made:
+    def _on_pool(self, pool: Pool, pipe: Any, given: Mapping[str, Any], wish: threading.Event) -> Made:
         models = {name: each for name, each in pipe.components.items() if isinstance(each, ModelMixin)}
         wanted = {name: getattr(pipe, name, None) for name in self.block.component_names}
         for name, each in wanted.items():
@@ -137,7 +137,7 @@ class OnRanks(ModularPipelineBlocks):
         found = pool.started([".pipelines.whole.blocks", *WHOLE, *names]).call(
             ".pipelines.whole.blocks:on_rank",
             request,
-            CallProgress(self.on_step, self._wish),
+            CallProgress(self.on_step, wish),
             num_ranks=self._num_ranks(pool, pipe),
         )
         torch.set_rng_state(found["random"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -85,36 +85,61 @@ class PooledPipeline:
 
     def __init__(self, pool: Pool, whole: Mapping[str, Any], plan: str, preload: list[str]) -> None:
         self.pool, self._whole, self._plan, self._preload = pool, whole, plan, preload
-        self._wish = threading.Event()
+        self._calls = Calls()
 
     def __call__(
-        self, prompt: str | Sequence[str] | None = None, *, on_step: OnStep | None = None, **arguments: Any
+        self,
+        prompt: str | Sequence[str] | None = None,
+        *,
+        on_step: OnStep | None = None,
+        cancel: threading.Event | None = None,
+        **arguments: Any,
     ) -> SimpleNamespace:
         """The prompt, and all else by name: texts, numbers, pictures, tensors, arrays, lists of them, and a generator
-        on the CPU, of which each rank draws the same numbers. Raises ValueError for what the pipeline refuses,
-        `RankFailed`, `OutOfMemory`, and `Cancelled` after `cancel`.
+        on the CPU, of which each rank draws the same numbers. Calls from several threads wait for each other. Setting
+        `cancel`, before this call or in it, ends it at its next step, and no other. Raises ValueError for what the
+        pipeline refuses, `RankFailed`, `OutOfMemory`, and `Cancelled`.
         """
-        self._wish.clear()
         given = arguments if prompt is None else {"prompt": prompt, **arguments}
-        ranks, progress = self.pool.started(self._preload), CallProgress(on_step, self._wish)
-        num_ranks = len(self.pool.devices)
-        return SimpleNamespace(**call_on(ranks, self._whole, given, progress, plan=self._plan, num_ranks=num_ranks))
+        with self._calls.begin() as wish:
+            ranks, num_ranks = self.pool.started(self._preload), len(self.pool.devices)
+            progress = CallProgress(on_step, wish, *([] if cancel is None else [cancel]))
+            return SimpleNamespace(**call_on(ranks, self._whole, given, progress, plan=self._plan, num_ranks=num_ranks))
 
     def cancel(self) -> None:
-        """From any thread: the run under way ends at its next step."""
-        self._wish.set()
+        """From any thread: every call that has begun ends at its next step; later ones do not."""
+        self._calls.cancel()
+
+
+class Calls:
+    """Those under way. Each has a wish of its own, which no other call takes back."""
+
+    def __init__(self) -> None:
+        self._wishes: list[threading.Event] = []
+
+    @contextlib.contextmanager
+    def begin(self) -> Iterator[threading.Event]:
+        self._wishes.append(wish := threading.Event())
+        try:
+            yield wish
+        finally:
+            self._wishes.remove(wish)
+
+    def cancel(self) -> None:
+        for each in list(self._wishes):
+            each.set()
 
 
 class CallProgress(Progress):
-    def __init__(self, on_step: OnStep | None, wish: threading.Event) -> None:
-        self._on_step, self._wish = on_step, wish
+    def __init__(self, on_step: OnStep | None, *wishes: threading.Event) -> None:
+        self._on_step, self._wishes = on_step, wishes
 
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
         if self._on_step is not None:
             self._on_step(done, total)
 
     def check(self) -> None:
-        if self._wish.is_set():
+        if any(each.is_set() for each in self._wishes):
             raise Cancelled
 
 

@@ -259,8 +259,9 @@ def test_copies_share_a_pool_and_a_cancel() -> None:
     block = latentloom.blocks.Denoise(FluxCoreDenoiseStep(), "ulysses=2", pool)
     other = copy.deepcopy(block)
     assert other.pool is pool and other.block is not block.block
-    other.cancel()
-    assert block._wish.is_set()
+    with block._calls.begin() as wish:
+        other.cancel()
+        assert wish.is_set()
 
 
 class Alone(FluxTextEncoderStep):

@@ -2,7 +2,9 @@
 
 import json
 import shutil
+import threading
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +59,46 @@ def test_a_run_is_cancelled_and_the_next_one_works(pool: Any, saved: Any) -> Non
         pipe(**called(name), on_step=lambda done, total: pipe.cancel())
     given = called(name)
     assert len(pipe(given.pop("prompt"), **given).images) == 1  # first, as stock pipelines take it
+
+
+class Asked(threading.Event):
+    """A wish that tells when its call has begun to wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Event()
+
+    def is_set(self) -> bool:
+        self.begun.set()
+        return super().is_set()
+
+
+@pytest.mark.parametrize("is_of_one", [True, False])
+def test_a_cancel_is_not_taken_back_by_a_call_that_begins_after_it(pool: Any, saved: Any, is_of_one: bool) -> None:
+    name = "FluxFillPipeline"
+    pipe = pool.spread(saved(name))
+    wish, later = threading.Event(), Asked()
+    with ThreadPoolExecutor(1) as threads:
+        found: list[Future[Any]] = []
+
+        def on_step(done: int, total: int) -> None:
+            if not found:
+                wish.set() if is_of_one else pipe.cancel()
+                found.append(threads.submit(pipe, **called(name), cancel=later))
+                assert later.begun.wait(60)
+
+        with pytest.raises(Cancelled):
+            pipe(**called(name), on_step=on_step, cancel=wish)
+        assert len(found) == 1 and len(found[0].result(60).images) == 1
+
+
+def test_a_cancel_before_its_call_is_not_lost(pool: Any, saved: Any) -> None:
+    name = "FluxFillPipeline"
+    pipe, wish = pool.spread(saved(name)), threading.Event()
+    wish.set()
+    with pytest.raises(Cancelled):
+        pipe(**called(name), cancel=wish)
+    assert len(pipe(**called(name)).images) == 1
 
 
 def test_what_a_pipeline_or_a_pool_cannot_take_is_one_sentence(pool: Any, saved: Any) -> None:
