@@ -187,7 +187,8 @@ def limit(folder: Path) -> None:
 
 
 def nodes(folder: Path) -> None:
-    swept = [*RANK, "--set", "denoise.steps=60", "--sweep", "seed=1..4"]
+    # The number of groups is told: what is predicted, and learned from runs before, may be that one ends it sooner.
+    swept = ["--devices", "cpu*2", "--replicas", "2", "--set", "denoise.steps=60", "--sweep", "seed=1..4"]
     job = Job(folder, "nodes", "nodes.sbatch", *swept, options="--nodes=2")
     job.end("Two nodes by Ray, a sweep of four")
     ranks = [(each["run"], rank) for each in job.lines("spread") for rank in each.get("ranks", [])]
