@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 PACKAGE = "cosmos_guardrail"
 FILES = ("nvidia/Cosmos-1.0-Guardrail", "Qwen/Qwen3Guard-Gen-0.6B")  # the hub's models that it loads when it is made
 SWITCHES = ("enable_safety_checker",)  # what a folder could say so that none is made
-VARIABLE = (
-    "LATENTLOOM_SAFETY_CHECKER"  # of the environment, which ranks inherit: 0 leaves it out where that is a choice
-)
-OWNERS = {"cosmos_3": "Cosmos3OmniPipeline"}  # families and classes of which it is one
+# Of the environment, which ranks inherit: 0 leaves the checker out where that is a choice.
+VARIABLE = "LATENTLOOM_SAFETY_CHECKER"
+# Families and classes of which it is one. `why_unguarded`, `passed` and `checked` are for models of these alone.
+OWNERS = {"cosmos_3": "Cosmos3OmniPipeline"}
 
 
 def why_no_guard(signature: Signature) -> str:
@@ -93,8 +93,8 @@ def checked(model: Model, clips: Tensor) -> Tensor:
 
 @contextmanager
 def _checker(model: Model) -> Iterator[Any]:
-    """On the model's device meanwhile; None of a family that has none, or where it is left out."""
-    if model.family not in OWNERS or _is_left_out(OWNERS[model.family]):
+    """On the model's device meanwhile; None where it is left out."""
+    if _is_left_out(OWNERS[model.family]):
         yield None
         return
     try:

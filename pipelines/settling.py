@@ -77,13 +77,17 @@ OWN: Mapping[Stage, Callable[[Any], dict[str, Any]]] = {
     "denoise": _own_steps,
 }
 
+UNGUARDED: tuple[str, Callable[[Any], str]] = (
+    "model",
+    lambda r: why_unguarded(r.model) if r.model.family in OWNERS else "",
+)
 ENCODE_TEXT: Rules = (
     ("references", lambda r: shape.why_no_references(r.model, r.references.num_pictures if r.references else 0)),
     ("references", lambda r: shape.FRAME_OR_PICTURES if r.references is not None and saw_frame(r) else ""),
     ("first_frame", lambda r: "" if r.first_frame is None else shape.why_no_frame(r.model)),
     ("prompt", lambda r: shape.why_no_prompt(r.model, r.prompt, saw=saw_frame(r) or r.references is not None)),
     ("text_length", lambda r: shape.why_no_text(r.model, r.text_length) if r.text_length else ""),
-    ("model", lambda r: why_unguarded(r.model) if r.model.family in OWNERS else ""),
+    UNGUARDED,
 )
 DENOISE: Rules = (
     ("mask", lambda r: "" if r.mask is None else shape.why_no_mask(r.model)),
@@ -112,7 +116,7 @@ RULES: Mapping[Stage, Rules] = {
         ("latents", lambda r: shape.NOTHING_SHOWN if r.latents.is_empty else ""),
     ),
     "decode": (
-        ("model", lambda r: why_unguarded(r.model) if r.model.family in OWNERS else ""),
+        UNGUARDED,
         ("latents", lambda r: shape.NOTHING_SHOWN if r.latents.is_empty else ""),
     ),
     "decode_audio": (("model", lambda r: shape.why_not_made(r.model, "audio")),),

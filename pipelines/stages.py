@@ -191,7 +191,9 @@ def decode(request: Decode | Mapping[str, Any] = NOTHING, progress: Progress = S
             pixels = decoded(parts, request, tensor=tensor, progress=progress)
     if FAMILIES[model.family].output == "image":
         return Image(pixels=pixels)
-    return Video(pixels=checked(model, pixels), fps=latents.fps or card_of(model).fps)
+    if model.family in OWNERS:
+        pixels = checked(model, pixels)
+    return Video(pixels=pixels, fps=latents.fps or card_of(model).fps)
 
 
 def decode_audio(
@@ -236,7 +238,8 @@ def _loaded(
     """A stage's parts, which no other thread of this process changes meanwhile; no gradients, and one sentence, of what
     was `doing`, when the memory is not enough."""
     folder, family = Path(model.folder), FAMILIES[model.family]
-    names = family.loads(stage, looks=looks) if family.looker else family.components[stage]
+    idle = family.idle(looks=looks)
+    names = tuple(each for each in family.components[stage] if each.rstrip("?") != idle)
     remedy = (
         "make it smaller, make fewer at once, load the model with quantization, or share its weights over devices "
         "(plan weights=4)"

@@ -7,8 +7,8 @@ flux: FLUX.1 (dev, schnell, and the built-in bobbin): pictures from text or from
 flux_denoiser: FLUX's denoiser through a guider: modular FLUX has none, and so knows no negative prompt.
 groups: The blocks of one stage of a row.
 hunyuan_blocks: HunyuanVideo 1.5's blocks from a first frame.
-minimax: Reference pictures as MiniMax H3's blocks take them: objects of diffusers', of a kind each.
 ltx_blocks: What LTX-2's blocks want that no other row's do.
+minimax: Reference pictures as MiniMax H3's blocks take them: objects of diffusers', of a kind each.
 row: A family as a row of data, and what its blocks take and give: made of what our values hold, checked, and back.
 rows: The families that are rows.
 starts: Pictures that denoising starts from, as diffusers' blocks take them: opaque, as a video of one frame, as layers.

@@ -98,12 +98,9 @@ class Family(Line):
     def has_sound(self) -> bool:
         return "decode_audio" in self.components
 
-    def loads(self, stage: Stage, *, looks: bool = False) -> tuple[str, ...]:
-        """What a stage loads: of two transformers the one for reference pictures where it `looks` at some."""
-        return tuple(each for each in self.components[stage] if each.rstrip("?") != self.idle(looks=looks))
-
     def idle(self, *, looks: bool) -> str:
-        """The transformer that does not paint then; "" of a family with no such two."""
+        """Of two transformers the one that is not loaded, by whether a denoise `looks` at reference pictures; "" of a
+        family with no such two."""
         return "transformer" if looks and self.looker else self.looker
 
     @property

@@ -172,7 +172,7 @@ class Work:
             streamed += part.num_bytes - part.outside_bytes - resident
             # On a CPU blocks rest in the files that all ranks map.
             there.append(Need(own_bytes=least + resident, shared_bytes=0 if self.packs else part.shared_bytes))
-        need = _need(there)
+        need = Need.of_all(there)
         return replace(need, own_bytes=need.own_bytes + beside), streamed
 
     def _least(self, part: Need) -> int:
@@ -241,11 +241,10 @@ class Work:
 
 def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: int = 0) -> Work:
     """Reads headers and configs. Raises `ValueError` for a model whose files cannot be read."""
-    folder, family, weights = Path(model.folder), FAMILIES[model.family], weights_of(model)
-    looks, loads = num_references > 0, family.components
-    if family.looker:
-        loads = {stage: family.loads(stage, looks=looks) for stage in loads}
-    named = {stage: [name.rstrip("?") for name in names] for stage, names in loads.items()}
+    folder, family = Path(model.folder), FAMILIES[model.family]
+    idle = family.idle(looks=num_references > 0)
+    weights = {name: need for name, need in weights_of(model).items() if name != idle}
+    named = {stage: [name.rstrip("?") for name in names] for stage, names in family.components.items()}
     stages = {stage: tuple(weights[name] for name in names if name in weights) for stage, names in named.items()}
     transformers = Need.of_transformers(stages["denoise"])
     config, vae = read_config(folder, "transformer"), read_config(folder, "vae")
@@ -270,7 +269,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
     return Work(
         text=stages["encode_text"] if model.text_encoder == "device" else (),
         transformers=transformers,
-        vae=_need(stages["decode"]),
+        vae=Need.of_all(stages["decode"]),
         heads=whole_number(config.get("num_attention_heads")),
         width=whole_number(config.get("attention_head_dim")) or whole_number(config.get("head_dim")),
         tokens=num_frames * -(-canvas.width // multiple) * -(-canvas.height // multiple) + references,
@@ -297,7 +296,7 @@ def whole_bytes(model: Model, *, idle: str = "") -> int:
 
 def whole_needs(model: Model, num_ranks: int) -> tuple[Need, ...]:
     """What each rank holds of a pipeline that is run whole: all of its weights. What its steps take is not known."""
-    need = _need(list(weights_of(model).values()))
+    need = Need.of_all(list(weights_of(model).values()))
     context = 0 if model.device == "cpu" else CONTEXT_BYTES
     return (Need(own_bytes=need.own_bytes + context, shared_bytes=need.shared_bytes),) * num_ranks
 
@@ -344,10 +343,3 @@ def spares_beside(asked: Mapping[str, int], memories: Mapping[str, int]) -> dict
     spares = {device: spare_rank_bytes(device, memory) for device, memory in known.items()}
     room = {device: USABLE_SHARE * memory - asked[device] for device, memory in known.items()}
     return {device: spare for device, spare in spares.items() if 0 < spare <= room[device]}
-
-
-def _need(parts: Sequence[Need]) -> Need:
-    if len(parts) == 1:
-        return parts[0]
-    own, shared = sum(part.own_bytes for part in parts), sum(part.shared_bytes for part in parts)
-    return Need(own_bytes=own, shared_bytes=shared)

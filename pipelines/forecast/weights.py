@@ -62,6 +62,14 @@ class Need:
         return self.own_bytes + self.shared_bytes
 
     @staticmethod
+    def of_all(parts: Sequence[Need]) -> Need:
+        """What parts hold together; of a single one with its blocks."""
+        if len(parts) == 1:
+            return parts[0]
+        own, shared = sum(part.own_bytes for part in parts), sum(part.shared_bytes for part in parts)
+        return Need(own_bytes=own, shared_bytes=shared)
+
+    @staticmethod
     def of_transformers(parts: Sequence[Need]) -> tuple[Need, ...]:
         """The transformers among what a denoise works with, and with each what is none of them, which is there whole
         (Anima's text conditioner)."""

@@ -75,9 +75,9 @@ def test_given_sigmas_are_taken_as_they_are(solver: str, own: Any) -> None:
 
 @SOLVER
 @pytest.mark.parametrize("own", [EULER, DYNAMIC, UNIPC])
-def test_sigmas_that_are_shifted_are_those_that_diffusers_makes_of_them(solver: str, own: Any) -> None:
+def test_sigmas_that_are_shifted_are_those_that_diffusers_makes_of_them(solver: Any, own: Any) -> None:
     given = (1.0, 0.6, 0.2)
-    chosen = choose(own, Sampling(scheduler=solver, sigmas=given, shift_sigmas=True))  # type: ignore[arg-type]
+    chosen = choose(own, Sampling(scheduler=solver, sigmas=given, shift_sigmas=True))
     plain = copy.deepcopy(own)
     plain.set_timesteps(sigmas=np.array(given), mu=0.9)
     chosen.set_timesteps(5, mu=0.9)
